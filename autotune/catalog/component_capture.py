@@ -1,0 +1,81 @@
+"""What every family's capture uses: empty inputs, the result of one component, the assembled facts. Imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from autotune.capture import ForwardWork, capture_forward
+from autotune.catalog.entry import SettledWorkload
+from autotune.meta_weights import build_component
+from autotune.model_facts import ModelFacts
+from autotune.work import UseWork
+from runtime.model_spec import ComponentSpec, ModelSpec, PassGroup, RequestSpec, UseSpec
+
+OUTPUT_BYTES_PER_VALUE = torch.float32.itemsize
+"""Decoded frames stay on the device as float32 until the request ends."""
+
+
+class CapturedComponent(NamedTuple):
+    """One component: its bytes, its use in a request, the work of that use."""
+
+    spec: ComponentSpec
+    use: UseSpec
+    work: UseWork
+
+
+def meta_empty(*size: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """An input of the given shape, without data."""
+    return torch.empty(size, dtype=dtype, device="meta")
+
+
+def one_group(
+    spec: ComponentSpec, forward: ForwardWork, stacks: Sequence[str], *, passes: int = 1, captured_passes: int = 1
+) -> CapturedComponent:
+    """A use that traverses ``stacks`` in each of ``passes`` equal passes; the captured run made ``captured_passes``."""
+    return CapturedComponent(
+        spec=spec,
+        use=UseSpec(component=spec.name, groups=(PassGroup(stacks=tuple(stacks), passes=passes),)),
+        work=UseWork(
+            component=spec.name,
+            compute_dtype=spec.run_dtype,
+            groups=(forward.group(stacks, passes=captured_passes),),
+            outside=forward.once,
+            activation_bytes=forward.activation_bytes,
+        ),
+    )
+
+
+def capture_image_vae(model: nn.Module, latents: Sequence[int]) -> CapturedComponent:
+    """Decode of one batch of images in bfloat16; the blocks of the encoder are streamed too but do not run."""
+    stacks = {"encoder.down_blocks": model.encoder.down_blocks, "decoder.up_blocks": model.decoder.up_blocks}
+    spec = build_component("vae", model, stacks=stacks, run_dtype="bfloat16", default_mode="layerwise-offload")
+    forward = capture_forward(
+        model, lambda _: model.decode(meta_empty(*latents, dtype=torch.bfloat16), return_dict=False), stacks=stacks
+    )
+    return one_group(spec, forward, ("decoder.up_blocks",))
+
+
+def assemble_facts(  # noqa: PLR0913 - one keyword per part of the facts
+    name: str,
+    settled: SettledWorkload,
+    captured: Mapping[str, CapturedComponent],
+    *,
+    loaded: Sequence[str],
+    sources: tuple[str, ...],
+    notes: tuple[str, ...],
+) -> ModelFacts:
+    """The facts of one model from its components in order of use; ``loaded`` names them in order of load."""
+    workload = settled.workload
+    values = 3 * workload.batch * workload.frames * workload.height * workload.width
+    return ModelFacts(
+        model=ModelSpec(name=name, components=tuple(captured[part].spec for part in loaded), sources=sources),
+        workload=workload,
+        request=RequestSpec(uses=tuple(part.use for part in captured.values())),
+        work=tuple(part.work for part in captured.values()),
+        output_frames_bytes=values * OUTPUT_BYTES_PER_VALUE,
+        notes=(*settled.notes, *notes),
+    )

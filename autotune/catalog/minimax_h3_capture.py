@@ -1,0 +1,191 @@
+"""Reads MiniMax-H3's bytes and work from the classes of diffusers and transformers. Imports torch: load it late."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from diffusers.models.autoencoders.autoencoder_kl_minimax_h3 import AutoencoderKLMiniMaxH3
+from diffusers.models.autoencoders.autoencoder_kl_minimax_h3_audio import AutoencoderKLMiniMaxH3Audio
+from diffusers.models.transformers.transformer_minimax_h3 import MiniMaxH3Transformer3DModel
+from torch import Tensor, nn
+from transformers.models.qwen3_vl.configuration_qwen3_vl import Qwen3VLConfig
+from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLModel
+
+from autotune.capture import capture_forward
+from autotune.catalog.component_capture import CapturedComponent, assemble_facts, meta_empty, one_group
+from autotune.catalog.entry import Progress, SettledWorkload
+from autotune.catalog.minimax_h3 import count_audio_latents, count_latent_frames, count_video_rows
+from autotune.catalog.tiled_decode import TiledDecode
+from autotune.meta_tracker import WorkTracker
+from autotune.meta_weights import build_component, cast_weights
+from autotune.model_facts import ModelFacts
+from autotune.work import UseWork
+from autotune.workload import Recipe, Workload
+from runtime.model_spec import PassGroup, UseSpec
+
+# Server, configs/models/vaes/minimax_h3_video.py: decoder_tile_batch under the default quality; "exact" takes one tile.
+TILES_PER_PASS = {Recipe.DEFAULT: 64, Recipe.EXACT: 1}
+DISTINCT_TIMESTEPS = 2
+"""Video and audio rows step down their own schedules, so one forward carries two timesteps."""
+AUDIO_CHANNELS = 2
+
+LANGUAGE, VISION = "model.language_model.layers", "model.visual.blocks"
+BLOCKS, REFINER = "blocks", "token_refiner.blocks"
+DECODER = "decoder.transformer_blocks"
+AUDIO_ENCODER, AUDIO_RESBLOCKS = "encoder.block", "decoder.resblocks"
+
+NOTES = (
+    "text to video: the vision blocks of the text encoder and the encoders of both VAEs do not run",
+    "the text encoder's file holds 64 language layers, a final norm and a head: 14 layers and the head are not read; "
+    "the 10,240 bytes of the norm are counted although the server does not apply it",
+    "the token refiner and the projection of the text run once per use, as in the server; the library repeats them",
+    "the 21 residual blocks of the audio decoder run between its 7 upsamplers; a pass lists the upsamplers first",
+    "fixed filters that the audio VAE stores as buffers (20,384 bytes) are not counted as weights",
+    "activation peaks are those of the library's eager graph: an estimate for the server, which fuses several steps",
+    "frames that the decoder has finished are in output_frames_bytes, not in the activations of the decode",
+)
+
+
+def _capture_text_encoder(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+    with torch.device("meta"):
+        model = Qwen3VLModel(Qwen3VLConfig(**config))
+    cast_weights(model, torch.bfloat16)
+    language = model.language_model
+    stacks = {LANGUAGE: language.layers, VISION: model.visual.blocks}
+    spec = build_component(
+        "text_encoder",
+        model,
+        stacks=stacks,
+        run_dtype="bfloat16",
+        default_mode="layerwise-offload",
+        host_tables=[language.embed_tokens.weight],
+    )
+    language.norm = nn.Identity()
+
+    def run(_: WorkTracker) -> None:
+        ids = meta_empty(1, workload.prompt_tokens, dtype=torch.long)
+        positions = meta_empty(3, 1, workload.prompt_tokens, dtype=torch.long)
+        language(input_ids=ids, position_ids=positions, attention_mask=None, use_cache=False)
+
+    return one_group(spec, capture_forward(model, run, stacks=stacks), (LANGUAGE,))
+
+
+def _packed_inputs(model: MiniMaxH3Transformer3DModel, workload: Workload) -> dict[str, Tensor]:
+    """Arguments of one DiT forward, as diffusers' modular pipeline packs them: text, then audio, then video rows."""
+    config = model.config
+    text, video = workload.prompt_tokens, count_video_rows(workload)
+    audio = AUDIO_CHANNELS * count_audio_latents(workload.frames)
+    rows = text + audio + video
+    return {
+        "hidden_states": meta_empty(1, video, config.in_channels * math.prod(config.patch_size)),
+        "audio_hidden_states": meta_empty(1, audio, config.audio_in_channels),
+        "encoder_hidden_states": meta_empty(1, text, config.text_dim, dtype=torch.bfloat16),
+        "timestep": meta_empty(DISTINCT_TIMESTEPS),
+        "timestep_indices": meta_empty(rows, dtype=torch.long),
+        "token_tags": meta_empty(rows, dtype=torch.long),
+        "position_ids": meta_empty(rows, 3, dtype=torch.float64),
+        "video_indices": meta_empty(video, dtype=torch.long),
+        "audio_indices": meta_empty(audio, dtype=torch.long),
+        "text_indices": meta_empty(text, dtype=torch.long),
+    }
+
+
+def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+    with torch.device("meta"):
+        model = MiniMaxH3Transformer3DModel(**config)
+    cast_weights(model, torch.bfloat16, keep_fp32=model._keep_in_fp32_modules)
+    stacks = {BLOCKS: model.transformer_blocks, REFINER: model.token_refiner.refiner_blocks}
+    spec = build_component(
+        "transformer",
+        model,
+        stacks=stacks,
+        run_dtype="bfloat16",
+        default_mode="layerwise-offload",
+        is_dit=True,
+        stored_buffers=[model.rope.inv_freq],
+    )
+    forward = capture_forward(
+        model,
+        lambda _: model(**_packed_inputs(model, workload), return_dict=False),
+        stacks=stacks,
+        once=[model.context_embedder, model.token_refiner.final_norm, model.rope],
+    )
+    groups = (PassGroup(stacks=(REFINER,), passes=1), PassGroup(stacks=(BLOCKS,), passes=workload.steps - 1))
+    work = UseWork(
+        component=spec.name,
+        compute_dtype=spec.run_dtype,
+        groups=(forward.group((REFINER,), with_outside=False), forward.group((BLOCKS,))),
+        outside=forward.once,
+        activation_bytes=forward.activation_bytes,
+    )
+    return CapturedComponent(spec=spec, use=UseSpec(component=spec.name, groups=groups), work=work)
+
+
+def _capture_audio_vae(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+    with torch.device("meta"), warnings.catch_warnings():
+        # diffusers still uses the old spelling of weight normalisation, which keeps the checkpoint's names.
+        warnings.filterwarnings("ignore", message=".*weight_norm.*", category=FutureWarning)
+        model = AutoencoderKLMiniMaxH3Audio(**config)
+    ups = {f"decoder.ups.{index}": list(ups) for index, ups in enumerate(model.decoder.ups)}
+    stacks = {AUDIO_ENCODER: model.encoder.block, **ups, AUDIO_RESBLOCKS: model.decoder.resblocks}
+    spec = build_component("audio_vae", model, stacks=stacks, run_dtype="float32", default_mode="resident")
+    latents = (AUDIO_CHANNELS, model.config.latent_channels, count_audio_latents(workload.frames))
+    forward = capture_forward(model, lambda _: model.decode(meta_empty(*latents), return_dict=False), stacks=stacks)
+    return one_group(spec, forward, (*ups, AUDIO_RESBLOCKS))
+
+
+def _hold_decoder_linears_in_fp16(decoder: nn.Module) -> None:
+    for block in decoder.transformer_blocks:
+        attention, projections = block.attn, block.ff.net
+        linears = (attention.to_q, attention.to_k, attention.to_v, attention.to_out, projections[0], projections[2])
+        for linear in linears:
+            cast_weights(linear, torch.float16)
+
+
+def _capture_video_vae(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+    with torch.device("meta"):
+        model = AutoencoderKLMiniMaxH3(**config)
+    cast_weights(model, torch.float32)
+    _hold_decoder_linears_in_fp16(model.decoder)
+    stacks = {DECODER: model.decoder.transformer_blocks}
+    spec = build_component(
+        "video_vae",
+        model,
+        stacks=stacks,
+        run_dtype="float16",
+        default_mode="layerwise-offload",
+        checkpoint_dtype=torch.float32,
+    )
+    decode = TiledDecode(model, tiles_per_pass=TILES_PER_PASS[workload.recipe])
+    tokens = count_latent_frames(workload.frames)
+    forward = capture_forward(
+        model,
+        lambda tracker: decode(
+            tracker, frames=workload.frames, tokens=tokens, height=workload.height, width=workload.width
+        ),
+        stacks=stacks,
+        repeated=[model.decoder],
+    )
+    return one_group(spec, forward, (DECODER,), passes=decode.passes, captured_passes=decode.passes)
+
+
+def capture_h3(
+    settled: SettledWorkload, configs: Mapping[str, Mapping[str, Any]], sources: tuple[str, ...], progress: Progress
+) -> ModelFacts:
+    """Bytes, request and work of MiniMax-H3 under a settled workload; the server decodes audio before video."""
+    captures = {
+        "text_encoder": _capture_text_encoder,
+        "transformer": _capture_transformer,
+        "audio_vae": _capture_audio_vae,
+        "video_vae": _capture_video_vae,
+    }
+    captured: dict[str, CapturedComponent] = {}
+    for name, capture in captures.items():
+        progress(f"reading {name} of H3")
+        captured[name] = capture(configs[name], settled.workload)
+    loaded = ("text_encoder", "transformer", "video_vae", "audio_vae")
+    return assemble_facts("H3", settled, captured, loaded=loaded, sources=sources, notes=NOTES)

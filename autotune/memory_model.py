@@ -1,0 +1,88 @@
+"""Device memory at every phase of a pipeline's life, and what of it is charged against the cap.
+
+``live`` is what tensors occupy. The cap is charged with an estimate of what the allocator reserves for them, the context
+and library workspaces, plus an explicit reserve for what is not modelled (latents, prompt embeddings, temporaries of the
+host loop).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.model_facts import ModelFacts
+from autotune.phases import phase_uses
+from runtime.plan import Placement
+from runtime.residency import Mode
+from runtime.units import MIB
+
+# Reserved over allocated bytes while a VAE decodes at 1280 and 2048 pixels: 8.188 / 6.693 and 20.799 / 16.754 GiB
+# (tests/data/public_measurements.csv, PM304 and PM306, torch's own statistics on an RTX 4090).
+ACTIVATION_RESERVED_RATIO = 1.22
+
+# torch keeps one cuBLAS workspace per handle and stream: 4096 KiB x 2 + 16 KiB x 8 by default, 32 MiB on Hopper and
+# newer (torch documentation, CUBLAS_WORKSPACE_CONFIG); two streams launch matrix products here.
+WORKSPACE_BYTES = 64 * MIB
+
+DEFAULT_RESERVE_BYTES = 512 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """Constants of the device and the user's reserve.
+
+    Attributes:
+        context_bytes: CUDA context and kernel modules of the serving process.
+        reserve_bytes: kept free on purpose; charged against the cap.
+    """
+
+    context_bytes: int
+    reserve_bytes: int = DEFAULT_RESERVE_BYTES
+
+
+class MemoryModel:
+    """Device and host bytes of one model and workload.
+
+    Attributes:
+        activation_bytes: per phase of life, live activations and decoded frames.
+        charged_overhead_bytes: per phase, all that is charged besides weights.
+    """
+
+    def __init__(self, facts: ModelFacts, settings: MemorySettings) -> None:
+        self.settings = settings
+        self._model = facts.model
+        overhead = settings.context_bytes + WORKSPACE_BYTES + settings.reserve_bytes
+        last = len(facts.request.uses) - 1
+        live: list[int] = []
+        charged: list[int] = []
+        for use in phase_uses(facts.request):
+            activations = facts.work[use].activation_bytes if use is not None else 0
+            frames = facts.output_frames_bytes if use == last else 0
+            live.append(activations + frames)
+            charged.append(round(activations * ACTIVATION_RESERVED_RATIO) + frames + overhead)
+        self.activation_bytes = tuple(live)
+        self.charged_overhead_bytes = tuple(charged)
+
+    def standing_bytes(self, component: int, placement: Placement) -> int:
+        """Weights that are on the device all the time: a resident component, or what a streamed one keeps."""
+        spec = self._model.components[component]
+        if placement.mode is Mode.RESIDENT:
+            return spec.run_bytes
+        return spec.rest_run_bytes if placement.mode is Mode.LAYERWISE_OFFLOAD else 0
+
+    def host_bytes(self, component: int, placement: Placement) -> int:
+        """Host copies that one component needs.
+
+        A streamed layer has one, a ``forward`` resident keeps one, a ``permanent`` resident has none; an offloaded
+        component lives on the host whole; a resident one leaves nothing there.
+        """
+        spec = self._model.components[component]
+        if placement.mode is Mode.RESIDENT:
+            return 0
+        if placement.mode is Mode.COMPONENT_OFFLOAD:
+            return spec.run_bytes
+        kept = sum(
+            stack.layers[layer].run_bytes
+            for stack in spec.stacks
+            for layer in placement.permanent_layers(len(stack.layers))
+        )
+        return spec.stack_run_bytes + spec.host_table_bytes - kept

@@ -1,0 +1,93 @@
+"""Counts the weights of a component that was built on the meta device, as released and as run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import nn
+
+from runtime.model_spec import ComponentSpec, LayerSpec, StackSpec
+
+# SGLang-diffusion 0.5.23, runtime/managers/memory_managers/layerwise_offload.py: a layer has one buffer per dtype in
+# which each weight starts at a multiple of 32 bytes; a declared vocabulary table stays on the host from 256 MiB on.
+SLICE_ALIGNMENT_BYTES = 32
+HOST_TABLE_MIN_BYTES = 256 * 2**20
+
+
+def cast_weights(module: nn.Module, dtype: torch.dtype, *, keep_fp32: Sequence[str] = ()) -> None:
+    """Give every weight ``dtype``, except those whose name contains one of ``keep_fp32``, which become float32."""
+    for name, weight in module.named_parameters():
+        kept = any(part in name for part in keep_fp32)
+        weight.data = weight.data.to(torch.float32 if kept else dtype)
+        weight.requires_grad_(False)
+
+
+def compute_buffer_bytes(weights: Iterable[torch.Tensor]) -> int:
+    """Bytes that the server's buffers of one layer take, slices aligned."""
+    ends: dict[torch.dtype, int] = {}
+    for weight in weights:
+        step = max(1, SLICE_ALIGNMENT_BYTES // weight.element_size())
+        start = -(-ends.get(weight.dtype, 0) // step) * step
+        ends[weight.dtype] = start + weight.numel()
+    return sum(end * dtype.itemsize for dtype, end in ends.items())
+
+
+def _count_bytes(weights: Iterable[torch.Tensor], dtype: torch.dtype | None = None) -> int:
+    return sum(weight.numel() * (dtype or weight.dtype).itemsize for weight in weights)
+
+
+def _build_stack(name: str, layers: Iterable[nn.Module], checkpoint_dtype: torch.dtype | None) -> StackSpec:
+    specs = (
+        LayerSpec(
+            checkpoint_bytes=_count_bytes(layer.parameters(), checkpoint_dtype),
+            run_bytes=compute_buffer_bytes(layer.parameters()),
+        )
+        for layer in layers
+    )
+    return StackSpec(name=name, layers=tuple(specs))
+
+
+def build_component(  # noqa: PLR0913 - one keyword per fact of the component
+    name: str,
+    module: nn.Module,
+    *,
+    stacks: Mapping[str, Iterable[nn.Module]],
+    run_dtype: str,
+    default_mode: str,
+    is_dit: bool = False,
+    checkpoint_dtype: torch.dtype | None = None,
+    host_tables: Sequence[torch.Tensor] = (),
+    stored_buffers: Sequence[torch.Tensor] = (),
+) -> ComponentSpec:
+    """Bytes of one component: its parameters, and the buffers that the released file stores beside them.
+
+    Args:
+        name: the server's name for the component.
+        module: the real class on the meta device, each parameter in the dtype in which the server runs it.
+        stacks: the server's name of each stack -> its layers, in the server's order.
+        run_dtype: dtype of the server's matrix products.
+        default_mode: see ComponentSpec.
+        is_dit: see ComponentSpec.
+        checkpoint_dtype: dtype of every weight in the released file; None when the file has the run dtypes.
+        host_tables: tables that the server's class declares; those of 256 MiB or more are booked on the host.
+        stored_buffers: buffers that are part of the released file.
+    """
+    layers = {stack: list(modules) for stack, modules in stacks.items()}
+    built = tuple(_build_stack(stack, modules, checkpoint_dtype) for stack, modules in layers.items())
+    tables = [table for table in host_tables if _count_bytes([table]) >= HOST_TABLE_MIN_BYTES]
+    apart = {id(weight) for modules in layers.values() for layer in modules for weight in layer.parameters()}
+    apart |= {id(table) for table in tables}
+    rest = [*(weight for weight in module.parameters() if id(weight) not in apart), *stored_buffers]
+    return ComponentSpec(
+        name=name,
+        class_name=type(module).__name__,
+        stacks=built,
+        rest_run_bytes=_count_bytes(rest),
+        rest_checkpoint_bytes=_count_bytes(rest, checkpoint_dtype),
+        host_table_bytes=_count_bytes(tables),
+        host_table_checkpoint_bytes=_count_bytes(tables, checkpoint_dtype),
+        run_dtype=run_dtype,
+        is_dit=is_dit,
+        default_mode=default_mode,
+    )

@@ -1,0 +1,70 @@
+"""How fast one device is, as the cost model uses it: effective rates, each from a datasheet, a measurement or a fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autotune.hardware import DevicePreset
+from autotune.work import Work
+from runtime.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Rates that large operations reach on one device and its link.
+
+    Attributes:
+        pinned_bytes_per_s: host-to-device copies from pinned memory.
+        d2h_bytes_per_s: device-to-host copies into pinned memory.
+        matmul_flops_per_s: matrix products, per dtype.
+        attention_flops_per_s: fused attention, per dtype.
+        memory_bytes_per_s: device memory, read plus written.
+    """
+
+    pinned_bytes_per_s: float
+    d2h_bytes_per_s: float
+    matmul_flops_per_s: Mapping[str, float]
+    attention_flops_per_s: Mapping[str, float]
+    memory_bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        rates = {
+            "pinned_bytes_per_s": self.pinned_bytes_per_s,
+            "d2h_bytes_per_s": self.d2h_bytes_per_s,
+            "memory_bytes_per_s": self.memory_bytes_per_s,
+            **{f"matmul_flops_per_s[{dtype}]": rate for dtype, rate in self.matmul_flops_per_s.items()},
+            **{f"attention_flops_per_s[{dtype}]": rate for dtype, rate in self.attention_flops_per_s.items()},
+        }
+        for name, rate in rates.items():
+            if not (math.isfinite(rate) and rate > 0):
+                raise InputError(f"{name} is {rate}: a rate must be positive and finite")
+
+    def estimate_work_s(self, work: Work, dtype: str) -> float:
+        """Seconds for ``work`` on this device, matrix products in ``dtype``.
+
+        Matrix products take the longer of their arithmetic and their memory traffic (roofline); fused attention its
+        arithmetic; everything else its memory traffic, as if no operation were fused with another.
+
+        Raises:
+            InputError: the device has no rate for ``dtype``.
+        """
+        if dtype not in self.matmul_flops_per_s:
+            known = ", ".join(sorted(self.matmul_flops_per_s))
+            raise InputError(f"no matrix rate is known for {dtype!r} on this device: it has {known}")
+        matmul_s = max(work.matmul_flops / self.matmul_flops_per_s[dtype], work.matmul_bytes / self.memory_bytes_per_s)
+        attention_s = work.attention_flops / self.attention_flops_per_s[dtype]
+        return matmul_s + attention_s + work.other_bytes / self.memory_bytes_per_s
+
+
+def derive_rates(device: DevicePreset) -> Rates:
+    """Datasheet rates of ``device`` times its efficiency ratios."""
+    dtypes = tuple(device.matrix_flops_per_s)
+    return Rates(
+        pinned_bytes_per_s=device.pinned_bytes_per_s,
+        d2h_bytes_per_s=device.d2h_pinned_bytes_per_s,
+        matmul_flops_per_s={dtype: device.effective_matmul_flops_per_s(dtype) for dtype in dtypes},
+        attention_flops_per_s={dtype: device.effective_attention_flops_per_s(dtype) for dtype in dtypes},
+        memory_bytes_per_s=device.memory_bytes_per_s * device.bandwidth_ratio,
+    )

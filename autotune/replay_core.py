@@ -1,0 +1,287 @@
+"""The two-engine clock: one copy engine, one compute engine, shared by every stack.
+
+Rules (DESIGN of the server's streams, checked against ``tests/data/sglang_timing_cases.jsonl``):
+
+- a copy starts when the copy engine is free and all compute that was queued before its issue is done;
+- a layer runs when the previous one is done and its own copy has landed;
+- a drain makes compute wait for the last copy of its stack, the end of a use for the last copies of all its stacks;
+- a blocking copy makes everything that is issued later wait for it;
+- device memory is taken when a copy is queued and given back at the release, both in host order, so the peak of live
+  bytes does not depend on any rate; ``autotune.live_bytes`` walks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from runtime.program import Action, Op, Segment
+
+_H2D, _RUN, _RELEASE, _DRAIN = int(Op.H2D), int(Op.RUN), int(Op.RELEASE), int(Op.DRAIN)
+_BLOCKING, _PLACE, _WORK, _UP, _DOWN = int(Op.H2D_BLOCKING), int(Op.PLACE), int(Op.WORK), int(Op.UP), int(Op.DOWN)
+_END_USE = int(Op.END_USE)
+
+# Two passes whose relative times differ by less than this share of a pass are one steady state: far above the rounding
+# of doubles (1e-16 per step, some thousand steps), far below anything that a clock could measure.
+_SAME_STATE_RATIO = 1e-10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Seconds and bytes of every action of one program.
+
+    Attributes:
+        copy_s: per slot, one host-to-device copy of the layer.
+        compute_s: per slot, one run of the layer.
+        weight_bytes: per slot, device bytes of the layer.
+        work_s: per work index, compute outside the streamed stacks.
+        up_s, down_s: per component, one move of the whole component.
+        component_bytes: per component, device bytes taken by ``UP``.
+        stack_of_slot: per slot, index of its stack.
+        stacks_of_component: per component, indices of its stacks.
+    """
+
+    copy_s: tuple[float, ...]
+    compute_s: tuple[float, ...]
+    weight_bytes: tuple[int, ...]
+    work_s: tuple[float, ...]
+    up_s: tuple[float, ...]
+    down_s: tuple[float, ...]
+    component_bytes: tuple[int, ...]
+    stack_of_slot: tuple[int, ...]
+    stacks_of_component: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def change_bytes(self) -> tuple[int, ...]:
+        """Indexed by a block's moves: ``slot + 1`` takes the layer's bytes, ``-(slot + 1)``, from the end, gives back."""
+        return (0, *self.weight_bytes, *(-size for size in reversed(self.weight_bytes)))
+
+    @cached_property
+    def stack_count(self) -> int:
+        """Stacks of all components."""
+        return self.stack_of_slot[-1] + 1 if self.stack_of_slot else 0
+
+    def live_change_bytes(self, action: Action) -> int:
+        """Device bytes that ``action`` takes (positive) or gives back."""
+        op, argument = action
+        if op in (_H2D, _BLOCKING, _PLACE):
+            return self.weight_bytes[argument]
+        if op == _RELEASE:
+            return -self.weight_bytes[argument]
+        if op in (_UP, _DOWN):
+            return self.component_bytes[argument] if op == _UP else -self.component_bytes[argument]
+        return 0
+
+
+class Clock:
+    """Times while a program is replayed. ``run`` advances it; all times are seconds from the last ``settle``."""
+
+    __slots__ = ("compute_free_s", "copy_free_s", "costs", "landed_s", "last_copy_s", "stall_s")
+
+    def __init__(self, costs: Costs) -> None:
+        self.costs = costs
+        self.stall_s = 0.0
+        self.settle()
+
+    def run(self, actions: Iterable[Action]) -> None:
+        """Perform ``actions`` once, in one flat loop: a call per action would triple the planner's hottest code."""
+        costs = self.costs
+        copy_s, compute_s, stack_of_slot = costs.copy_s, costs.compute_s, costs.stack_of_slot
+        landed, last_copy = self.landed_s, self.last_copy_s
+        compute, copy, stall = self.compute_free_s, self.copy_free_s, self.stall_s
+        for op, argument in actions:
+            if op == _RUN:
+                ready = landed[argument]
+                if ready > compute:
+                    stall += ready - compute
+                    compute = ready
+                compute += compute_s[argument]
+                continue
+            if op == _H2D:
+                copy = (copy if copy > compute else compute) + copy_s[argument]
+                landed[argument] = last_copy[stack_of_slot[argument]] = copy
+                continue
+            if op == _WORK:
+                compute += costs.work_s[argument]
+                continue
+            if op == _DRAIN:
+                ready = last_copy[argument]
+            elif op == _END_USE:
+                ready = max((last_copy[stack] for stack in costs.stacks_of_component[argument]), default=compute)
+            elif op == _BLOCKING:
+                ready = copy = (copy if copy > compute else compute) + copy_s[argument]
+                landed[argument] = last_copy[stack_of_slot[argument]] = copy
+            elif op == _UP or op == _DOWN:
+                moved_s = costs.up_s[argument] if op == _UP else costs.down_s[argument]
+                ready = copy = (copy if copy > compute else compute) + moved_s
+            else:
+                continue
+            if ready > compute:
+                stall += ready - compute
+                compute = ready
+        self.compute_free_s, self.copy_free_s, self.stall_s = compute, copy, stall
+
+    def settle(self) -> None:
+        """Let every queued copy land and begin a new time line at zero: what idling between requests does."""
+        self.compute_free_s = self.copy_free_s = 0.0
+        self.landed_s = [0.0] * len(self.costs.copy_s)
+        self.last_copy_s = [0.0] * self.costs.stack_count
+
+    def relative_state(self) -> tuple[float, ...]:
+        """All that decides the times to come, measured from now: the copy engine, then every copy still in flight."""
+        now = self.compute_free_s
+        if self.copy_free_s <= now:
+            return ()
+        state = [self.copy_free_s - now]
+        for slot, landed in enumerate(self.landed_s):
+            if landed > now:
+                state += (float(slot), landed - now)
+        return tuple(state)
+
+    def shift(self, delta_s: float) -> None:
+        """Skip ``delta_s`` in which passes repeat exactly: what is in flight now is in flight then."""
+        now = self.compute_free_s
+        if self.copy_free_s > now:
+            self.landed_s = [landed + delta_s if landed > now else landed for landed in self.landed_s]
+            self.last_copy_s = [copy + delta_s if copy > now else copy for copy in self.last_copy_s]
+            self.copy_free_s += delta_s
+        self.compute_free_s += delta_s
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Performs actions one by one on a clock and notes spans, stalls and memory events in host order.
+
+    A *slot* of ``-1 - component`` stands for a move of that whole component; in spans of compute and in stalls, ``-1``
+    stands for work outside the stacks and for waits that no single layer causes.
+
+    Attributes:
+        spans: ``(lane, start_s, end_s, slot)``; lane 0 is compute, 1 is h2d.
+        stalls: ``(start_s, end_s, slot)`` in which compute waited, before running ``slot``.
+        memory: ``(time_s, slot, bytes)`` taken (positive) or given back.
+        skipped: ``(at_s, period_s, times)`` passes that repeat exactly and were not replayed one by one.
+    """
+
+    spans: list[tuple[int, float, float, int]] = field(default_factory=list)
+    stalls: list[tuple[float, float, int]] = field(default_factory=list)
+    memory: list[tuple[float, int, int]] = field(default_factory=list)
+    skipped: list[tuple[float, float, int]] = field(default_factory=list)
+
+    def run(self, clock: Clock, actions: Iterable[Action]) -> None:
+        """Perform ``actions`` on ``clock``; the same as ``clock.run``, with notes."""
+        for action in actions:
+            op, argument = action
+            before_s = clock.compute_free_s
+            clock.run((action,))
+            after_s, costs = clock.compute_free_s, clock.costs
+            took_s = costs.compute_s[argument] if op == _RUN else costs.work_s[argument] if op == _WORK else 0.0
+            if after_s - took_s > before_s:
+                self.stalls.append((before_s, after_s - took_s, argument if op == _RUN else -1))
+            if took_s:
+                self.spans.append((0, after_s - took_s, after_s, argument if op == _RUN else -1))
+            if op in (_H2D, _BLOCKING):
+                self.spans.append((1, clock.copy_free_s - costs.copy_s[argument], clock.copy_free_s, argument))
+            if op in (_UP, _DOWN):
+                took_s = (costs.up_s if op == _UP else costs.down_s)[argument]
+                self.spans.append((1, clock.copy_free_s - took_s, clock.copy_free_s, -1 - argument))
+            change_bytes = costs.live_change_bytes(action)
+            if change_bytes:
+                self.memory.append((before_s, -1 - argument if op in (_UP, _DOWN) else argument, change_bytes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassTimes:
+    """How long some passes took.
+
+    Attributes:
+        count: how many.
+        first_s: its first pass.
+        steady_s: its last pass; the mean over one period where the steady state repeats over several passes.
+        total_s: all passes.
+        settled_after: passes until the steady state.
+    """
+
+    count: int
+    first_s: float
+    steady_s: float
+    total_s: float
+    settled_after: int
+
+
+def run_segment(clock: Clock, segment: Segment, recorder: Recorder | None = None) -> PassTimes:
+    """Replay ``segment`` with its repeats: simulated until time and state repeat, then extended."""
+    begin = clock.compute_free_s
+    actions = (
+        segment.actions if recorder is not None else [action for block in segment.blocks for action in block.timed]
+    )
+    durations: list[float] = []
+    states: list[tuple[float, ...]] = []
+    while len(durations) < segment.repeat:
+        before = clock.compute_free_s
+        perform(clock, actions, recorder)
+        durations.append(clock.compute_free_s - before)
+        if segment.repeat == 1:
+            break
+        state = clock.relative_state()
+        tolerance = _SAME_STATE_RATIO * max(durations[-1], 1e-12)
+        period = _period(states, state, tolerance)
+        states.append(state)
+        if period:
+            return _extend(clock, segment, durations, period, begin, recorder)
+    total = clock.compute_free_s - begin
+    return PassTimes(
+        count=segment.repeat,
+        first_s=durations[0],
+        steady_s=durations[-1],
+        total_s=total,
+        settled_after=len(durations),
+    )
+
+
+def perform(clock: Clock, actions: Iterable[Action], recorder: Recorder | None) -> None:
+    """Perform ``actions`` on ``clock``, with notes if a recorder is given."""
+    if recorder is None:
+        clock.run(actions)
+    else:
+        recorder.run(clock, actions)
+
+
+def join_passes(parts: list[PassTimes]) -> PassTimes:
+    """Times of segments that follow each other, as one."""
+    return PassTimes(
+        count=sum(part.count for part in parts),
+        first_s=parts[0].first_s,
+        steady_s=parts[-1].steady_s,
+        total_s=sum(part.total_s for part in parts),
+        settled_after=sum(part.count for part in parts[:-1]) + parts[-1].settled_after,
+    )
+
+
+def _period(states: list[tuple[float, ...]], state: tuple[float, ...], tolerance: float) -> int:
+    """How many passes ago the same relative state was seen; 0 when it never was."""
+    for back, earlier in enumerate(reversed(states), start=1):
+        if len(earlier) == len(state) and all(
+            abs(one - other) <= tolerance for one, other in zip(earlier, state, strict=True)
+        ):
+            return back
+    return 0
+
+
+def _extend(
+    clock: Clock, segment: Segment, durations: list[float], period: int, begin: float, recorder: Recorder | None
+) -> PassTimes:
+    cycle = durations[-period:]
+    whole, rest = divmod(segment.repeat - len(durations), period)
+    if recorder is not None:
+        recorder.skipped.append((clock.compute_free_s, sum(cycle), whole))
+    clock.shift(whole * sum(cycle))
+    for _ in range(rest):
+        perform(clock, segment.actions, recorder)
+    return PassTimes(
+        count=segment.repeat,
+        first_s=durations[0],
+        steady_s=sum(cycle) / period,
+        total_s=clock.compute_free_s - begin,
+        settled_after=len(durations) - period,
+    )

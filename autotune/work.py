@@ -1,0 +1,71 @@
+"""How much one layer, one pass and one use compute: facts read from the model's own classes, without times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Operations of one piece of a forward.
+
+    Attributes:
+        matmul_flops: floating-point operations of matrix products and convolutions (2 per multiply-add).
+        attention_flops: operations of fused attention, ``2 * B * H * Lq * Lk * (Dk + Dv)``.
+        matmul_bytes: bytes that the matrix products and convolutions read and write, weights included.
+        other_bytes: bytes that every other operation reads and writes when each runs by itself (eager, no fusion).
+    """
+
+    matmul_flops: float = 0.0
+    attention_flops: float = 0.0
+    matmul_bytes: float = 0.0
+    other_bytes: float = 0.0
+
+    @property
+    def flops(self) -> float:
+        """All floating-point operations that run on the matrix units."""
+        return self.matmul_flops + self.attention_flops
+
+    def __add__(self, other: Work) -> Work:
+        return Work(
+            matmul_flops=self.matmul_flops + other.matmul_flops,
+            attention_flops=self.attention_flops + other.attention_flops,
+            matmul_bytes=self.matmul_bytes + other.matmul_bytes,
+            other_bytes=self.other_bytes + other.other_bytes,
+        )
+
+    def scaled(self, factor: float) -> Work:
+        """The same work ``factor`` times."""
+        return Work(
+            matmul_flops=self.matmul_flops * factor,
+            attention_flops=self.attention_flops * factor,
+            matmul_bytes=self.matmul_bytes * factor,
+            other_bytes=self.other_bytes * factor,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupWork:
+    """Work of one pass of a pass group: per stack per layer, and what runs outside the stacks in each pass."""
+
+    layers: dict[str, tuple[Work, ...]]
+    outside: Work = Work()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseWork:
+    """Work of one use.
+
+    Attributes:
+        component: the component in use.
+        compute_dtype: dtype of the matrix products (``bfloat16``, ``float16``, ``float32``).
+        groups: one per pass group of the request's use, in order.
+        outside: work once per use, before its first pass.
+        activation_bytes: the most that live activations occupy at any instant of the use (weights and buffers excluded).
+    """
+
+    component: str
+    compute_dtype: str
+    groups: tuple[GroupWork, ...]
+    outside: Work = Work()
+    activation_bytes: int = 0

@@ -1,0 +1,40 @@
+"""What shapes a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from runtime.errors import InputError
+
+
+class Recipe(StrEnum):
+    """Quality recipe of the server: ``default`` (its ``lossless`` fast paths) or ``exact`` (one tile per pass)."""
+
+    DEFAULT = "default"
+    EXACT = "exact"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One kind of request: pixels, frames, sigma points (``steps``), prompt tokens, images per request, recipe."""
+
+    width: int
+    height: int
+    frames: int
+    steps: int
+    prompt_tokens: int
+    batch: int = 1
+    recipe: Recipe = Recipe.DEFAULT
+
+    def __post_init__(self) -> None:
+        for name in ("width", "height", "frames", "steps", "prompt_tokens", "batch"):
+            if getattr(self, name) < 1:
+                raise InputError(f"--{name.replace('_', '-')} is {getattr(self, name)}: it must be at least 1")
+
+    def describe(self) -> str:
+        """The workload in one line, for people."""
+        return (
+            f"{self.width}x{self.height}, {self.frames} frame{'s' if self.frames > 1 else ''}, {self.steps} steps, "
+            f"{self.prompt_tokens} prompt tokens, batch {self.batch}, recipe {self.recipe}"
+        )

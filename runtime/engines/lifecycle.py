@@ -1,0 +1,239 @@
+"""The life of a request, shared by every engine: load, uses with their passes, end of the request.
+
+What the host does for one component depends on that component's placement alone, so a component's part is written once
+as a *script* and a plan's program is put together from scripts. What differs between engines is the schedule of a stack
+and a few habits, given as ``Habits``. The habits of SGLang-diffusion 0.5.23 come from its component manager;
+``tests/data/sglang_lifecycle_cases.jsonl`` records them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from runtime.engines.protocol import StackSchedule, list_stacks
+from runtime.model_spec import ModelSpec, PassGroup, RequestSpec
+from runtime.plan import Placement, Plan
+from runtime.program import Action, Block, Op, Program, RequestProgram, Segment, StackRef, UseProgram
+from runtime.residency import Mode
+
+ScheduleFactory = Callable[[Placement, int, StackRef, ModelSpec], StackSchedule]
+
+_REQUESTS = 2  # the first one after load, and any later one: it leaves the device as it found it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """What an engine does between passes.
+
+    Attributes:
+        copies_next_head: while an earlier component is in use, the next diffusion transformer already queues its
+            heads, unless it holds residents.
+        refills_first_head: after a request the first component of the request queues its head again, if its
+            placement was not given explicitly and it holds no residents.
+    """
+
+    copies_next_head: bool
+    refills_first_head: bool
+
+
+@dataclass(slots=True)
+class RequestScript:
+    """One component's part in one request; positions are those of the request's uses.
+
+    Attributes:
+        begin: at the position of an own use, what brings the component up.
+        visits: at the position of an own use, its passes and its end.
+        ahead: at the position of another component's use, what is queued while that one begins.
+        after: the same once that one has ended.
+        ending: what is queued when the request has ended.
+    """
+
+    begin: dict[int, Block] = field(default_factory=dict)
+    visits: dict[int, tuple[Segment, ...]] = field(default_factory=dict)
+    ahead: dict[int, Block] = field(default_factory=dict)
+    after: dict[int, Block] = field(default_factory=dict)
+    ending: Block | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentScript:
+    """One component's part in a life: load, then the first and any later request."""
+
+    load: Block
+    requests: tuple[RequestScript, ...]
+
+
+class Lifecycle:
+    """Builds programs of one model and request under one engine."""
+
+    def __init__(self, model: ModelSpec, request: RequestSpec, *, factory: ScheduleFactory, habits: Habits) -> None:
+        self.model = model
+        self.request = request
+        self.stacks = list_stacks(model)
+        self._factory = factory
+        self._habits = habits
+        self._names = tuple(component.name for component in model.components)
+        self._use_components = tuple(self._names.index(use.component) for use in request.uses)
+        self._works = number_work(request)
+        self._marks = tuple(
+            Block(self._mark_in_use(position, component)) for position, component in enumerate(self._use_components)
+        )
+        self.script = lru_cache(maxsize=65536)(self._write_script)
+
+    def build_program(self, plan: Plan) -> Program:
+        """The program of ``plan``.
+
+        Raises:
+            PlanError: the plan was made for another model.
+        """
+        plan.check_fits_model(self.model)
+        scripts = [
+            self.script(index, plan.placement(name), explicit=plan.explicit) for index, name in enumerate(self._names)
+        ]
+        first, later = (self._join_request(scripts, number) for number in range(_REQUESTS))
+        return Program(
+            components=self._names,
+            stacks=self.stacks,
+            load=Segment(blocks=tuple(script.load for script in scripts)),
+            first=first,
+            later=later,
+        )
+
+    def _join_request(self, scripts: list[ComponentScript], number: int) -> RequestProgram:
+        parts = [script.requests[number] for script in scripts]
+        uses = []
+        for position, component in enumerate(self._use_components):
+            own = parts[component]
+            ahead = [part.ahead[position] for part in parts if position in part.ahead]
+            begin = Segment(blocks=(own.begin[position], *ahead, self._marks[position]))
+            after = tuple(part.after[position] for part in parts if position in part.after)
+            uses.append(
+                UseProgram(component=component, segments=(begin, *own.visits[position]), after=Segment(blocks=after))
+            )
+        endings = tuple(part.ending for part in parts if part.ending is not None)
+        return RequestProgram(uses=tuple(uses), ending=Segment(blocks=(*endings, _END_OF_REQUEST)))
+
+    def _write_script(self, component: int, placement: Placement, *, explicit: bool) -> ComponentScript:
+        schedules: dict[str, StackSchedule] = {}
+        if placement.mode is Mode.LAYERWISE_OFFLOAD:
+            schedules = {
+                stack.name: self._factory(placement, index, stack, self.model)
+                for index, stack in enumerate(self.stacks)
+                if stack.component == component
+            }
+        writer = _ScriptWriter(self, component, placement.mode, schedules)
+        load = Block([action for schedule in schedules.values() for action in schedule.load()])
+        refills = self._habits.refills_first_head and not explicit and self._use_components[:1] == (component,)
+        requests = tuple(writer.write_request(refills=refills) for _ in range(_REQUESTS))
+        return ComponentScript(load=load, requests=requests)
+
+    def copies_ahead(self, component: int, position: int) -> bool:
+        """Whether ``component`` is the next diffusion transformer to be used after ``position``."""
+        if not self._habits.copies_next_head:
+            return False
+        coming = (index for index in self._use_components[position + 1 :] if self.model.components[index].is_dit)
+        return next(coming, None) == component
+
+    def mark(self, position: int) -> Block:
+        """The mark, and the work outside the stacks, between the beginning of a use and its passes."""
+        return self._marks[position]
+
+    def own_work(self, position: int, group: int) -> int:
+        """Work index of pass group ``group`` of the use at ``position``."""
+        return self._works[position, group]
+
+    def _mark_in_use(self, position: int, component: int) -> list[Action]:
+        actions: list[Action] = [(int(Op.IN_USE), component)]
+        if self.request.uses[position].groups:
+            actions.append((int(Op.WORK), self._works[position, -1]))
+        return actions
+
+
+class _ScriptWriter:
+    """Performs one component's part on the host side only and writes down what the host did."""
+
+    def __init__(self, life: Lifecycle, component: int, mode: Mode, schedules: Mapping[str, StackSchedule]) -> None:
+        self._life = life
+        self._component = component
+        self._offloaded = mode is Mode.COMPONENT_OFFLOAD
+        self._schedules = schedules
+        self._holds_residents = any(schedule.holds_residents for schedule in schedules.values())
+        self._on_device = False
+
+    def write_request(self, *, refills: bool) -> RequestScript:
+        script = RequestScript()
+        for position, use in enumerate(self._life.request.uses):
+            if use.component == self._life.model.components[self._component].name:
+                script.begin[position] = Block(self._begin())
+                script.visits[position] = self._visit(position)
+            elif self._life.copies_ahead(self._component, position):
+                self._copy_ahead(script, position)
+        if refills and not self._holds_residents:
+            script.ending = Block(self._prepare())
+        return script
+
+    def _begin(self) -> list[Action]:
+        return [(int(Op.BEGIN_USE), self._component), *self._move_up(), *self._prepare()]
+
+    def _visit(self, position: int) -> tuple[Segment, ...]:
+        segments: list[Segment] = []
+        for index, group in enumerate(self._life.request.uses[position].groups):
+            segments += self._run_group(group, index, Block([(int(Op.WORK), self._life.own_work(position, index))]))
+        actions: list[Action] = [action for schedule in self._schedules.values() for action in schedule.end_use()]
+        actions.append((int(Op.END_USE), self._component))
+        if self._offloaded:
+            self._on_device = False
+            actions.append((int(Op.DOWN), self._component))
+        return (*segments, Segment(blocks=(Block(actions),)))
+
+    def _run_group(self, group: PassGroup, group_index: int, outside: Block) -> list[Segment]:
+        """Passes until the host's state repeats; from then on one pass is written with a repeat count."""
+        schedules = [self._schedules[name] for name in group.stacks if name in self._schedules]
+        segments: list[Segment] = []
+        previous: object = None
+        for done in range(group.passes):
+            state = tuple(schedule.host_state() for schedule in schedules)
+            if done and state == previous:
+                # The first pass stays a segment of its own: what its first layer waits for is the use's fill.
+                remaining = Segment(blocks=segments[-1].blocks, repeat=group.passes - done, group=group_index)
+                return [*segments, remaining]
+            previous = state
+            blocks = [outside]
+            for schedule in schedules:
+                blocks += schedule.run_pass()
+            segments.append(Segment(blocks=tuple(blocks), group=group_index))
+        return segments
+
+    def _copy_ahead(self, script: RequestScript, position: int) -> None:
+        if self._offloaded:
+            # The server moves a whole component ahead only while nothing else is in use.
+            actions = self._move_up()
+            if actions:
+                script.after[position] = Block(actions)
+        elif not self._holds_residents:
+            actions = self._prepare()
+            if actions:
+                script.ahead[position] = Block(actions)
+
+    def _move_up(self) -> list[Action]:
+        if not self._offloaded or self._on_device:
+            return []
+        self._on_device = True
+        return [(int(Op.UP), self._component)]
+
+    def _prepare(self) -> list[Action]:
+        return [action for schedule in self._schedules.values() for action in schedule.prepare()]
+
+
+_END_OF_REQUEST = Block([(int(Op.END_REQUEST), 0)])
+
+
+def number_work(request: RequestSpec) -> dict[tuple[int, int], int]:
+    """Index of the work outside the stacks: per use once (key ``(use, -1)``), then per pass of each group."""
+    numbers: dict[tuple[int, int], int] = {}
+    for position, use in enumerate(request.uses):
+        for group in range(-1, len(use.groups)):
+            numbers[position, group] = len(numbers)
+    return numbers

@@ -1,0 +1,115 @@
+"""Our own executor's schedule: the stream is topped up before every layer, under both policies.
+
+Differences from the server's: the window ahead is limited by bytes instead of by a count, nothing drains before a pass,
+and the stream runs on across pass boundaries. Residents and the first window of a use are queued in the order in which
+they will run.
+
+The window of a placement with prefetch ``P`` is the bytes of the ``P + 1`` largest streamed layers of the stack: the
+executing layer and ``P`` ahead of it always fit, and several small layers may take the room of a large one.
+"""
+
+from __future__ import annotations
+
+from runtime.engines.lifecycle import Habits, Lifecycle
+from runtime.model_spec import ModelSpec, RequestSpec
+from runtime.plan import Placement
+from runtime.program import Action, Block, Op, StackRef
+from runtime.residency import Lifetime, resident_layers, streamed_layers
+
+
+class TopupStack:
+    """Host-side state of one stack under the top-up schedule."""
+
+    def __init__(
+        self, placement: Placement, *, layer_bytes: tuple[int, ...], stack_index: int = 0, first_slot: int = 0
+    ) -> None:
+        count = len(layer_bytes)
+        self._layer_bytes = layer_bytes
+        self._streamed = streamed_layers(count, placement.resident, placement.policy)
+        self._residents = frozenset(resident_layers(count, placement.resident, placement.policy))
+        self._permanent = placement.lifetime is Lifetime.PERMANENT
+        self._stack_index = stack_index
+        self._first_slot = first_slot
+        largest = sorted((layer_bytes[layer] for layer in self._streamed), reverse=True)
+        self.window_bytes = sum(largest[: placement.prefetch + 1])
+        self.live: set[int] = set()
+
+    @property
+    def holds_residents(self) -> bool:
+        """Whether any layer of the stack is meant to stay."""
+        return bool(self._residents)
+
+    def host_state(self) -> tuple[frozenset[int], bool]:
+        """All that decides what the host does next."""
+        return frozenset(self.live), True
+
+    def load(self) -> list[Action]:
+        """Place permanent residents; nothing is streamed before a use begins."""
+        if not self._permanent:
+            return []
+        self.live |= self._residents
+        return [(int(Op.PLACE), self._first_slot + layer) for layer in sorted(self._residents)]
+
+    def prepare(self) -> list[Action]:
+        """Queue residents and the first window in running order."""
+        window = self._top_up(after=-1)
+        missing = sorted(self._residents - self.live)
+        self.live |= self._residents
+        return [(int(Op.H2D), self._first_slot + layer) for layer in sorted([*missing, *window])]
+
+    def run_pass(self) -> list[Block]:
+        """One traversal; the window runs on into the next one."""
+        actions: list[Action] = []
+        for layer in range(len(self._layer_bytes)):
+            if layer not in self.live:
+                self.live.add(layer)
+                actions.append((int(Op.H2D_BLOCKING), self._first_slot + layer))
+            actions += [(int(Op.H2D), self._first_slot + ahead) for ahead in self._top_up(after=layer)]
+            actions.append((int(Op.RUN), self._first_slot + layer))
+            if layer not in self._residents:
+                self.live.discard(layer)
+                actions.append((int(Op.RELEASE), self._first_slot + layer))
+        return [Block(actions)]
+
+    def end_use(self) -> list[Action]:
+        """Release everything but permanent residents."""
+        released = sorted(self.live - (self._residents if self._permanent else frozenset()))
+        self.live -= set(released)
+        return [(int(Op.RELEASE), self._first_slot + layer) for layer in released]
+
+    def _top_up(self, *, after: int) -> list[int]:
+        """Mark as live, and return in running order, the next streamed layers that the window has room for."""
+        coming = [layer for layer in self._streamed if layer > after]
+        coming += [layer for layer in self._streamed if layer <= after]
+        room = self.window_bytes - sum(self._layer_bytes[layer] for layer in self._streamed if layer in self.live)
+        queued: list[int] = []
+        for layer in coming:
+            if layer in self.live:
+                continue
+            room -= self._layer_bytes[layer]
+            if room < 0:
+                break
+            self.live.add(layer)
+            queued.append(layer)
+        return queued
+
+
+class TopupEngine:
+    """The schedule of this project's own executor."""
+
+    name = "topup"
+
+    def lifecycle(self, model: ModelSpec, request: RequestSpec) -> Lifecycle:
+        """What turns plans for ``model`` and ``request`` into programs."""
+        habits = Habits(copies_next_head=False, refills_first_head=False)
+        return Lifecycle(model, request, factory=_make_stack, habits=habits)
+
+
+def _make_stack(placement: Placement, index: int, stack: StackRef, model: ModelSpec) -> TopupStack:
+    layers = model.components[stack.component].stack(stack.name).layers
+    return TopupStack(
+        placement,
+        layer_bytes=tuple(layer.run_bytes for layer in layers),
+        stack_index=index,
+        first_slot=stack.first_slot,
+    )

@@ -1,0 +1,57 @@
+"""Every error that this project raises on purpose, as one tree.
+
+::
+
+    AutotuneError                 something the user can act on; exit code 1
+    |- InputError                 a value that was typed or read is wrong; exit code 2
+    |  |- UnitError               a size, rate or share that cannot be parsed
+    |  |- PlanError               a plan document that is damaged, foreign or contradictory
+    |  |- ProfileError            a saved profile that is damaged, foreign or of another version
+    |  `- FlagError               a server command line that cannot be parsed or expressed
+    |- UnsupportedError           correct input that this version does not handle; exit code 4
+    `- MissingDependencyError     a package is needed for this step; exit code 5
+
+"Nothing fits" is no error: the search returns it as an outcome, and the command line gives it exit code 3.
+"""
+
+from __future__ import annotations
+
+
+class AutotuneError(Exception):
+    """Base class: the message states the rule, the value and the remedy."""
+
+    exit_code = 1
+
+
+class InputError(AutotuneError):
+    """A value that was typed or read from a file breaks a rule."""
+
+    exit_code = 2
+
+
+class UnitError(InputError):
+    """A size, rate or share that cannot be parsed."""
+
+
+class PlanError(InputError):
+    """A plan document that is damaged, foreign or contradictory."""
+
+
+class ProfileError(InputError):
+    """A saved profile that is damaged, foreign or of another version."""
+
+
+class FlagError(InputError):
+    """A server command line that cannot be parsed, or a plan that it cannot express."""
+
+
+class UnsupportedError(AutotuneError):
+    """Correct input that this version does not handle."""
+
+    exit_code = 4
+
+
+class MissingDependencyError(AutotuneError):
+    """A package is needed for this step and is not installed."""
+
+    exit_code = 5

@@ -1,0 +1,151 @@
+"""What a pipeline is made of, and in which order a request uses it. Pure facts: bytes and counts, no times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from runtime.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerSpec:
+    """One unit of residency: weights that move together.
+
+    Attributes:
+        checkpoint_bytes: size in the released file.
+        run_bytes: size as hosted, copied and resident (after casts the server does at load).
+    """
+
+    checkpoint_bytes: int
+    run_bytes: int
+
+    def __post_init__(self) -> None:
+        if self.checkpoint_bytes < 0 or self.run_bytes < 0:
+            raise InputError(f"layer bytes must be >= 0, got {self.checkpoint_bytes} and {self.run_bytes}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackSpec:
+    """One list of layers inside a component, named by its module path as the server names it."""
+
+    name: str
+    layers: tuple[LayerSpec, ...]
+
+    @property
+    def run_bytes(self) -> int:
+        return sum(layer.run_bytes for layer in self.layers)
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        return sum(layer.checkpoint_bytes for layer in self.layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComponentSpec:
+    """A separately run part of the pipeline.
+
+    Attributes:
+        name: the server's name for it (``transformer``, ``video_vae``).
+        class_name: the library class whose parameters were counted.
+        stacks: the lists of layers that the server can stream, in its order.
+        rest_run_bytes: weights outside the stacks that stay on the device, as run.
+        rest_checkpoint_bytes: the same in the released file.
+        host_table_bytes: vocabulary tables that stay in host memory while the component streams, as run; not in ``rest``.
+        host_table_checkpoint_bytes: the same in the released file.
+        run_dtype: the dtype in which the server computes.
+        is_dit: whether the server's ``--dit-*`` options and DiT rules apply.
+        default_mode: the mode the server gives it on a card that cannot hold everything.
+    """
+
+    name: str
+    class_name: str
+    stacks: tuple[StackSpec, ...]
+    rest_run_bytes: int
+    rest_checkpoint_bytes: int
+    host_table_bytes: int = 0
+    host_table_checkpoint_bytes: int = 0
+    run_dtype: str
+    is_dit: bool = False
+    default_mode: str = "layerwise-offload"
+
+    def __post_init__(self) -> None:
+        names = [stack.name for stack in self.stacks]
+        if len(set(names)) != len(names):
+            raise InputError(f"component {self.name!r} names a stack twice: {names}")
+
+    @cached_property
+    def stack_run_bytes(self) -> int:
+        """Bytes of all layers of all stacks, as run."""
+        return sum(stack.run_bytes for stack in self.stacks)
+
+    @cached_property
+    def run_bytes(self) -> int:
+        """Bytes of the whole component on the device, as run."""
+        return self.stack_run_bytes + self.rest_run_bytes + self.host_table_bytes
+
+    @cached_property
+    def checkpoint_bytes(self) -> int:
+        """Bytes of the whole component in the released file."""
+        stacks = sum(stack.checkpoint_bytes for stack in self.stacks)
+        return stacks + self.rest_checkpoint_bytes + self.host_table_checkpoint_bytes
+
+    @cached_property
+    def max_layers(self) -> int:
+        """Layers of the longest stack; 0 when the component has none and cannot be streamed."""
+        return max((len(stack.layers) for stack in self.stacks), default=0)
+
+    def stack(self, name: str) -> StackSpec:
+        """The stack called ``name``; KeyError when there is none."""
+        for stack in self.stacks:
+            if stack.name == name:
+                return stack
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassGroup:
+    """``passes`` traversals of ``stacks``, one after another inside each pass (FLUX: double, then single blocks)."""
+
+    stacks: tuple[str, ...]
+    passes: int
+
+    def __post_init__(self) -> None:
+        if self.passes < 1:
+            raise InputError(f"a pass group needs at least one pass, got {self.passes}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseSpec:
+    """One interval in which a component is in use."""
+
+    component: str
+    groups: tuple[PassGroup, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSpec:
+    """The sequence of uses that makes one request."""
+
+    uses: tuple[UseSpec, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """A whole pipeline: components in the order in which the server loads them."""
+
+    name: str
+    components: tuple[ComponentSpec, ...]
+    sources: tuple[str, ...] = ()
+
+    def component(self, name: str) -> ComponentSpec:
+        """The component called ``name``.
+
+        Raises:
+            InputError: the model has none of that name.
+        """
+        for component in self.components:
+            if component.name == name:
+                return component
+        known = ", ".join(component.name for component in self.components)
+        raise InputError(f"{self.name} has no component {name!r}: it has {known}")

@@ -1,0 +1,85 @@
+"""Sizes, rates and times: parsed from what people type, printed with their unit.
+
+The rule for a bare letter: ``24G`` means ``24GiB`` (2^30), as in every GPU tool that prints memory, while ``24GB`` is
+24 * 10^9 bytes. A lower-case ``b`` after an upper-case prefix (``24Gb``) reads as bits elsewhere and is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from runtime.errors import UnitError
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+GB = 1000**3
+
+_BYTES_PER_UNIT = {
+    "": 1,
+    "b": 1,
+    **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgtp", start=1)},
+    **{f"{letter}b": 1000**power for power, letter in enumerate("kmgtp", start=1)},
+    **{letter: 1024**power for power, letter in enumerate("kmgtp", start=1)},
+}
+_SIZE = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?P<unit>[a-zA-Z]*)\s*")
+_EXAMPLES = "write it like 24GiB (2^30), 24GB (10^9), 24576MiB or plain bytes"
+
+
+def parse_bytes(text: str) -> int:
+    """Return the whole number of bytes that ``text`` names.
+
+    Raises:
+        UnitError: not a size, zero, negative, not finite, bits, or an unknown unit.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise UnitError(f"{text!r} is not a size: {_EXAMPLES}")
+    unit = match["unit"]
+    if re.fullmatch(r"[KMGTP]i?b", unit):
+        raise UnitError(f"{text!r} is ambiguous: {unit!r} reads as bits in some tools; {_EXAMPLES}")
+    try:
+        per_unit = _BYTES_PER_UNIT[unit.lower()]
+    except KeyError:
+        raise UnitError(f"{text!r} has the unknown unit {unit!r}: {_EXAMPLES}") from None
+    number: str = match["number"]
+    size = int(number) * per_unit if number.isdigit() else round(float(number) * per_unit)
+    if size <= 0:
+        raise UnitError(f"{text!r} is {size} bytes: a size must be at least one byte; {_EXAMPLES}")
+    return size
+
+
+def parse_rate(text: str) -> float:
+    """Return bytes per second for a rate such as ``25GB/s``; the ``/s`` may be left out.
+
+    Raises:
+        UnitError: as ``parse_bytes``.
+    """
+    return float(parse_bytes(text.strip().removesuffix("/s")))
+
+
+def format_gib(size_bytes: float, digits: int = 2) -> str:
+    """``size_bytes`` in GiB with its unit, for people."""
+    return f"{size_bytes / GIB:,.{digits}f} GiB"
+
+
+def format_mib(size_bytes: float) -> str:
+    """``size_bytes`` in MiB with its unit, for people."""
+    return f"{size_bytes / MIB:,.1f} MiB"
+
+
+def format_seconds(time_s: float) -> str:
+    """``time_s`` with three or more significant digits and the unit that suits its size."""
+    if not math.isfinite(time_s):
+        return "unknown"
+    if time_s >= 60:
+        return f"{time_s:,.1f} s"
+    if time_s >= 1:
+        return f"{time_s:.2f} s"
+    return f"{time_s * 1e3:.3g} ms"
+
+
+def format_percent(ratio: float) -> str:
+    """A share 0..1 as a percentage."""
+    return f"{ratio * 100:.1f} %"
