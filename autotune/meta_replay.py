@@ -132,7 +132,7 @@ class CallReplayer:
         self._records[key] = _RecordedCall(
             work=_booked_since(before, self._tracker.booked(), here),
             rise_bytes=rise[0],
-            result=_record_result(result, inputs),
+            result=_ResultRecorder(inputs).record(result),
         )
         return result
 
@@ -157,24 +157,32 @@ def _describe_view(tensor: torch.Tensor, source: int) -> _View:
     return _View(source=source, size=tuple(tensor.shape), stride=tensor.stride(), offset=tensor.storage_offset())
 
 
-def _record_result(value: object, inputs: list[torch.Tensor]) -> _Result:
-    """How to rebuild what a call returned."""
-    owners = {(id(tensor.untyped_storage()), tensor.dtype): index for index, tensor in enumerate(inputs)}
-    buffers: list[tuple[int, torch.dtype]] = []
+class _ResultRecorder:
+    """Describes what a call returned. No closure: one that refers to itself would keep the inputs alive."""
 
-    def record(item: object) -> object:
-        if isinstance(item, torch.Tensor):
-            storage, dtype = item.untyped_storage(), item.dtype
-            if (id(storage), dtype) not in owners:
-                owners[id(storage), dtype] = len(inputs) + len(buffers)
-                buffers.append((storage.nbytes() // dtype.itemsize, dtype))
-            return _describe_view(item, owners[id(storage), dtype])
-        if item is None:
+    def __init__(self, inputs: list[torch.Tensor]) -> None:
+        self._owners = {(id(tensor.untyped_storage()), tensor.dtype): index for index, tensor in enumerate(inputs)}
+        self._inputs = len(inputs)
+        self._buffers: list[tuple[int, torch.dtype]] = []
+
+    def record(self, result: object) -> _Result:
+        structure = self._describe(result)
+        return _Result(structure=structure, buffers=tuple(self._buffers))
+
+    def _describe(self, value: object) -> object:
+        if isinstance(value, torch.Tensor):
+            return _describe_view(value, self._find_source(value))
+        if value is None:
             return None
-        if isinstance(item, tuple | list) and type(item) in (tuple, list):
-            return [type(item), *(record(part) for part in item)]
-        raise TypeError(
-            f"a replayed call returned {type(item).__name__}: only tensors and tuples of them can be rebuilt"
-        )
+        if isinstance(value, tuple | list) and type(value) in (tuple, list):
+            return [type(value), *(self._describe(part) for part in value)]
+        name = type(value).__name__
+        raise TypeError(f"a replayed call returned {name}: only tensors and tuples of them can be rebuilt")
 
-    return _Result(structure=record(value), buffers=tuple(buffers))
+    def _find_source(self, tensor: torch.Tensor) -> int:
+        storage, dtype = tensor.untyped_storage(), tensor.dtype
+        key = (id(storage), dtype)
+        if key not in self._owners:
+            self._owners[key] = self._inputs + len(self._buffers)
+            self._buffers.append((storage.nbytes() // dtype.itemsize, dtype))
+        return self._owners[key]

@@ -41,7 +41,8 @@ SOURCES = (
     "the vision tower and with the language-model head (runtime/models/encoders/qwen2_5vl.py)",
     "vae: defaults of diffusers AutoencoderKLQwenImage, equal to Qwen/Qwen-Image vae/config.json",
     "dtypes: configs/pipeline_configs/qwen_image.py of SGLang-diffusion 0.5.23, bfloat16 throughout, as released",
-    "steps and guidance: configs/sample/qwenimage.py of SGLang-diffusion 0.5.23",
+    "steps and guidance: configs/sample/qwenimage.py of SGLang-diffusion 0.5.23; size: the square of the model card "
+    "(the server itself falls back to 1280x720); prompt length: assumed",
 )
 
 DEFAULT_WORKLOAD = Workload(width=1024, height=1024, frames=1, steps=50, prompt_tokens=512)

@@ -102,6 +102,23 @@ def test_repeated_submodule_books_the_layers_inside_it_each_time():
     assert forward.outside.matmul_flops == 10 * single.outside.matmul_flops
 
 
+def test_returned_view_keeps_the_whole_buffer_alive():
+    class Head(nn.Module):
+        def forward(self, value):
+            raised = value.repeat(8)
+            return raised[:1], raised[1:2]
+
+    tracker, module = WorkTracker(), Head()
+    CallReplayer(tracker).watch(module)
+    with tracker:
+        operand = torch.empty(100, device="meta")
+        module(operand)
+        first, second = module(operand)
+        del operand
+        assert (first.shape, second.storage_offset()) == ((1,), 1)
+        assert tracker.live_bytes == 8 * 400
+
+
 def test_returned_input_stays_the_same_tensor():
     with torch.device("meta"):
         identity = nn.Identity()
