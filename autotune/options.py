@@ -100,9 +100,15 @@ def compute_options(evaluator: Evaluator, component: int, placements: tuple[Plac
         ahead=np.array(ahead_of_row),
         aheads=tuple(aheads),
         phase_bytes=np.array(phases, dtype=np.int64),
-        changed=np.array([placement.changed_settings for placement in placements]),
+        changed=np.array([changed_settings(evaluator, component, placement) for placement in placements]),
         traces=np.zeros((len(placements), 0)),
     )
+
+
+def changed_settings(evaluator: Evaluator, component: int, placement: Placement) -> int:
+    """Settings of ``placement`` that differ from what the server would choose: the mode, and each knob."""
+    default_mode = evaluator.cost_model.facts.model.components[component].default_mode
+    return placement.changed_settings + (placement.mode != default_mode)
 
 
 def copy_ahead(evaluator: Evaluator, component: int, placement: Placement) -> CopyAhead | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from autotune.meta_weights import build_component, cast_weights
 from autotune.model_facts import ModelFacts
 from autotune.work import UseWork
 from autotune.workload import Recipe, Workload
-from runtime.model_spec import PassGroup, UseSpec
+from runtime.model_spec import PassGroup, RequestSpec, UseSpec
 
 # Server, configs/models/vaes/minimax_h3_video.py: decoder_tile_batch under the default quality; "exact" takes one tile.
 TILES_PER_PASS = {Recipe.DEFAULT: 64, Recipe.EXACT: 1}
@@ -44,6 +45,8 @@ NOTES = (
     "the 10,240 bytes of the norm are counted although the server does not apply it",
     "the token refiner and the projection of the text run once per use, as in the server; the library repeats them",
     "the 21 residual blocks of the audio decoder run between its 7 upsamplers; a pass lists the upsamplers first",
+    "the server begins a use of the video VAE and one of the audio VAE for their encoders in every request, also when "
+    "there is nothing to encode: forward residents of either are copied twice a request",
     "fixed filters that the audio VAE stores as buffers (20,384 bytes) are not counted as weights",
     "activation peaks are those of the library's eager graph: an estimate for the server, which fuses several steps",
     "frames that the decoder has finished are in output_frames_bytes, not in the activations of the decode",
@@ -188,4 +191,20 @@ def capture_h3(
         progress(f"reading {name} of H3")
         captured[name] = capture(configs[name], settled.workload)
     loaded = ("text_encoder", "transformer", "video_vae", "audio_vae")
-    return assemble_facts("H3", settled, captured, loaded=loaded, sources=sources, notes=NOTES)
+    facts = assemble_facts("H3", settled, captured, loaded=loaded, sources=sources, notes=NOTES)
+    return _with_encoding_uses(facts)
+
+
+def _with_encoding_uses(facts: ModelFacts) -> ModelFacts:
+    """The request with the two uses in which nothing is encoded, right after the text encoder's.
+
+    Source: SGLang-diffusion 0.5.23, the visual and audio encoding stages of MiniMax-H3 each declare one use that starts
+    at stage entry, and the component manager begins it whether or not the request has material to encode.
+    """
+    names = ("video_vae", "audio_vae")
+    uses, work = list(facts.request.uses), list(facts.work)
+    uses[1:1] = [UseSpec(component=name, groups=()) for name in names]
+    work[1:1] = [
+        UseWork(component=name, compute_dtype=facts.model.component(name).run_dtype, groups=()) for name in names
+    ]
+    return replace(facts, request=RequestSpec(uses=tuple(uses)), work=tuple(work))

@@ -80,6 +80,8 @@ class Lifecycle:
         self._marks = tuple(
             Block(self._mark_in_use(position, component)) for position, component in enumerate(self._use_components)
         )
+        self._parts = tuple(self._list_parts(component) for component in range(len(self._names)))
+        self._outsides = {key: Block([(int(Op.WORK), work)]) for key, work in self._works.items()}
         self.script = lru_cache(maxsize=65536)(self._write_script)
 
     def build_program(self, plan: Plan) -> Program:
@@ -129,20 +131,27 @@ class Lifecycle:
         requests = tuple(writer.write_request(refills=refills) for _ in range(_REQUESTS))
         return ComponentScript(load=load, requests=requests)
 
-    def copies_ahead(self, component: int, position: int) -> bool:
-        """Whether ``component`` is the next diffusion transformer to be used after ``position``."""
-        if not self._habits.copies_next_head:
-            return False
-        coming = (index for index in self._use_components[position + 1 :] if self.model.components[index].is_dit)
-        return next(coming, None) == component
+    def parts_of(self, component: int) -> tuple[tuple[int, bool], ...]:
+        """Positions of uses in which ``component`` acts, each with whether the use is its own."""
+        return self._parts[component]
+
+    def _list_parts(self, component: int) -> tuple[tuple[int, bool], ...]:
+        parts = []
+        for position, used in enumerate(self._use_components):
+            coming = (index for index in self._use_components[position + 1 :] if self.model.components[index].is_dit)
+            if used == component:
+                parts.append((position, True))
+            elif self._habits.copies_next_head and next(coming, None) == component:
+                parts.append((position, False))
+        return tuple(parts)
 
     def mark(self, position: int) -> Block:
         """The mark, and the work outside the stacks, between the beginning of a use and its passes."""
         return self._marks[position]
 
-    def own_work(self, position: int, group: int) -> int:
-        """Work index of pass group ``group`` of the use at ``position``."""
-        return self._works[position, group]
+    def outside(self, position: int, group: int) -> Block:
+        """The work outside the stacks in each pass of pass group ``group`` of the use at ``position``."""
+        return self._outsides[position, group]
 
     def _mark_in_use(self, position: int, component: int) -> list[Action]:
         actions: list[Action] = [(int(Op.IN_USE), component)]
@@ -164,11 +173,11 @@ class _ScriptWriter:
 
     def write_request(self, *, refills: bool) -> RequestScript:
         script = RequestScript()
-        for position, use in enumerate(self._life.request.uses):
-            if use.component == self._life.model.components[self._component].name:
+        for position, own in self._life.parts_of(self._component):
+            if own:
                 script.begin[position] = Block(self._begin())
                 script.visits[position] = self._visit(position)
-            elif self._life.copies_ahead(self._component, position):
+            else:
                 self._copy_ahead(script, position)
         if refills and not self._holds_residents:
             script.ending = Block(self._prepare())
@@ -180,7 +189,7 @@ class _ScriptWriter:
     def _visit(self, position: int) -> tuple[Segment, ...]:
         segments: list[Segment] = []
         for index, group in enumerate(self._life.request.uses[position].groups):
-            segments += self._run_group(group, index, Block([(int(Op.WORK), self._life.own_work(position, index))]))
+            segments += self._run_group(group, index, self._life.outside(position, index))
         actions: list[Action] = [action for schedule in self._schedules.values() for action in schedule.end_use()]
         actions.append((int(Op.END_USE), self._component))
         if self._offloaded:

@@ -1,0 +1,265 @@
+"""``plan.json``: a plan with its predictions, what they rest on, and the command that made it.
+
+The document stands alone: it can be explained, exported and run without the program that made it. Its layout is
+versioned, and unknown versions are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from runtime.errors import AutotuneError, PlanError
+from runtime.model_spec import ModelSpec
+from runtime.plan import Plan
+
+FORMAT = "layerstream-plan"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One figure that a prediction rests on: its value, the unit, and where it comes from."""
+
+    value: float
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSummary:
+    """The device that was planned for.
+
+    Attributes:
+        name: preset name.
+        title: what people call it.
+        origin: how it was chosen, one sentence.
+        memory_bytes, usable_vram_bytes: what the card has, and what one process can use of it.
+        figures: every rate and constant that entered the prediction.
+    """
+
+    name: str
+    title: str
+    origin: str
+    memory_bytes: int
+    usable_vram_bytes: int
+    figures: dict[str, Figure]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSummary:
+    """The host memory that was planned with, and how it was chosen."""
+
+    memory_bytes: int
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapSummary:
+    """The VRAM cap: what was asked for (None when nothing was), what was planned with, and why."""
+
+    asked_bytes: int | None
+    effective_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassPrediction:
+    """Passes of one pass group of a use: how many, the first, the steady one, all together."""
+
+    count: int
+    first_s: float
+    steady_s: float
+    total_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsePrediction:
+    """One use on the time line of a later request; ``fill_s`` is what its first layer waited for."""
+
+    component: str
+    start_s: float
+    end_s: float
+    fill_s: float
+    compute_s: float
+    passes: tuple[PassPrediction, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhasePrediction:
+    """Device bytes at the peak of one phase of life, by owner; ``charged_bytes`` is what counts against the cap."""
+
+    phase: str
+    live_bytes: int
+    charged_bytes: int
+    streamed_bytes: int
+    standing_bytes: int
+    activation_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What is predicted for the plan.
+
+    Attributes:
+        source: provenance of all figures here (``estimated`` from datasheet rates, ``measured``, ``calibrated``).
+        latency_s: a later request; ``first_latency_s`` is the first one after load.
+        compute_s: compute of a request, which no placement can save.
+        uses: a later request, use by use.
+        phases: device bytes, phase by phase.
+        host_bytes: host copies per component.
+    """
+
+    source: str
+    latency_s: float
+    first_latency_s: float
+    compute_s: float
+    uses: tuple[UsePrediction, ...]
+    phases: tuple[PhasePrediction, ...]
+    host_bytes: dict[str, int]
+
+    @property
+    def peak(self) -> PhasePrediction:
+        """The phase that is charged most."""
+        return max(self.phases, key=lambda phase: phase.charged_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Another plan, or a bound, that the plan is compared with; placements are None for a bound."""
+
+    name: str
+    meaning: str
+    latency_s: float
+    charged_bytes: int
+    fits: bool
+    placements: dict[str, str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """What a change outside the plan would give: best latency now and after it."""
+
+    change: str
+    now_s: float
+    then_s: float
+
+    @property
+    def gain_ratio(self) -> float:
+        """Share of the latency that the change saves; negative when it costs."""
+        return 1 - self.then_s / self.now_s if self.now_s else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningGain:
+    """How much the best placement beats everything streamed in some setting: where tuning pays."""
+
+    setting: str
+    streamed_s: float
+    best_s: float
+
+    @property
+    def gain_ratio(self) -> float:
+        """Share of the streamed latency that the best placement saves."""
+        return 1 - self.best_s / self.streamed_s if self.streamed_s else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDocument:
+    """Everything about one plan.
+
+    Attributes:
+        created: ISO 8601 time with offset.
+        program: name and version of what wrote it.
+        command: the exact command.
+        model, workload, device, host, cap: what was planned for.
+        plan, prediction: the decision and what it is expected to do.
+        findings: conclusions, the most important first.
+        comparisons, what_ifs, tuning_gains: what the findings rest on.
+        assumptions: what was assumed; not_modelled: what the figures leave out.
+        profile_id: digest of the facts that the prediction used.
+    """
+
+    format: Literal["layerstream-plan"] = "layerstream-plan"
+    version: Literal[1] = 1
+    created: str
+    program: str
+    command: str
+    workload: dict[str, int | str]
+    device: DeviceSummary
+    host: HostSummary
+    cap: CapSummary
+    plan: Plan
+    prediction: Prediction
+    findings: tuple[str, ...]
+    comparisons: tuple[Comparison, ...]
+    what_ifs: tuple[WhatIf, ...]
+    tuning_gains: tuple[TuningGain, ...]
+    assumptions: tuple[str, ...]
+    not_modelled: tuple[str, ...]
+    profile_id: str
+    model: ModelSpec
+
+    def __post_init__(self) -> None:
+        self.plan.check_fits_model(self.model)
+
+
+def load_plan(path: str | Path) -> PlanDocument:
+    """Read ``plan.json``.
+
+    Raises:
+        PlanError: the file cannot be read, is not a plan, or is of a version that this program does not know.
+    """
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        raise PlanError(f"cannot read the plan {path}: {error.strerror or error}") from error
+    return decode_plan(text, str(path))
+
+
+def decode_plan(text: bytes, name: str) -> PlanDocument:
+    """The document in ``text``; ``name`` is what messages call it.
+
+    Raises:
+        PlanError: as ``load_plan``.
+    """
+    try:
+        head = msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PlanError(f"{name} is not JSON ({error}): write it anew with autotune search") from error
+    if head.get("format") != FORMAT:
+        raise PlanError(f'{name} is no plan: its "format" is {head.get("format")!r}, not {FORMAT!r}')
+    if head.get("version") != VERSION:
+        raise PlanError(
+            f"{name} has plan version {head.get('version')!r}, this program reads {VERSION}: make the plan again with "
+            "this program, or use the one that made it"
+        )
+    try:
+        return msgspec.json.decode(text, type=PlanDocument)
+    except (msgspec.ValidationError, AutotuneError) as error:
+        raise PlanError(f"{name} is damaged: {error}") from error
+
+
+def encode_plan(document: PlanDocument) -> bytes:
+    """``document`` as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+def save_plan(document: PlanDocument, path: str | Path) -> None:
+    """Write ``document``; an existing file is replaced whole or not at all.
+
+    Raises:
+        PlanError: the file cannot be written.
+    """
+    target = Path(path)
+    try:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=target.name, delete=False) as draft:
+            draft.write(encode_plan(document))
+        os.replace(draft.name, target)  # noqa: PTH105 - one call that replaces atomically on every system
+    except OSError as error:
+        raise PlanError(f"cannot write the plan {path}: {error.strerror or error}") from error
