@@ -41,7 +41,7 @@ class ForwardWork:
         return GroupWork(layers=layers, outside=self.outside.scaled(share) if with_outside else Work())
 
 
-def capture_forward(  # noqa: PLR0913 - which parts count as what
+def capture_forward(
     module: nn.Module,
     run: Callable[[WorkTracker], object],
     *,

@@ -82,13 +82,16 @@ class CostModel:
 
     def compute_s(self) -> float:
         """Seconds of compute of a whole request: what no placement can save."""
-        total = 0.0
-        for use_index, use in enumerate(self.facts.request.uses):
-            total += self._outside_total_s(use_index)
-            dtype = self.facts.work[use_index].compute_dtype
-            for group, work in zip(use.groups, self.facts.work[use_index].groups, strict=True):
-                layers = (layer for stack in work.layers.values() for layer in stack)
-                total += group.passes * sum(self.rates.estimate_work_s(layer, dtype) for layer in layers)
+        return sum(self.use_compute_s(index) for index in range(len(self.facts.request.uses)))
+
+    def use_compute_s(self, use_index: int) -> float:
+        """Seconds of compute of one use, inside and outside the stacks."""
+        work = self.facts.work[use_index]
+        total = self._seconds(use_index, -1)
+        for index, group in enumerate(self.facts.request.uses[use_index].groups):
+            layers = (layer for stack in work.groups[index].layers.values() for layer in stack)
+            layers_s = sum(self.rates.estimate_work_s(layer, work.compute_dtype) for layer in layers)
+            total += group.passes * (self._seconds(use_index, index) + layers_s)
         return total
 
     def _compute_stack_costs(self) -> Costs:
@@ -109,11 +112,6 @@ class CostModel:
                 for component in range(len(components))
             ),
         )
-
-    def _outside_total_s(self, use_index: int) -> float:
-        groups = self.facts.request.uses[use_index].groups
-        per_pass = (group.passes * self._seconds(use_index, index) for index, group in enumerate(groups))
-        return self._seconds(use_index, -1) + sum(per_pass)
 
     def _seconds(self, use_index: int, group_index: int) -> float:
         work = self.facts.work[use_index]

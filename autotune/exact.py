@@ -7,26 +7,17 @@ visited in the order of the bound and replayed whole, until no bound is left bel
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from autotune.collector import paused_collector
 from autotune.evaluate import Evaluator, Score
-from autotune.options import (
-    CopyAhead,
-    Floats,
-    Ints,
-    OptionTable,
-    compute_options,
-    drop_dominated,
-    replay_own_uses,
-    with_traces,
-)
+from autotune.options import Floats, Ints, OptionTable, compute_options, drop_dominated, meets, with_traces
+from autotune.own_use import CopyAhead, replay_use
 from autotune.space import SearchSpace
 from runtime.errors import UnsupportedError
 from runtime.plan import Placement, Plan
@@ -35,6 +26,9 @@ DEFAULT_TIE_RATIO = 0.005
 
 # Arrays of this many plans take about 1 GiB together; no catalog model comes near it.
 _MOST_COMBINATIONS = 30_000_000
+
+# Plans looked at in one step along the trade-off: many more cost time after each corner, many fewer between corners.
+_SCANNED_AT_ONCE = 4096
 
 # Replayed and summed times differ by rounding only; a bound this close to a latency is that latency.
 _ROUNDING_RATIO = 1e-9
@@ -67,21 +61,6 @@ class CurvePoint:
     plan: Plan
 
 
-@contextmanager
-def _paused_collector() -> Iterator[None]:
-    """Hold back Python's cycle collector: a table is thousands of small tuples, which it would walk again and again.
-
-    Nothing built here is cyclic; with the collector running, building the tables of H3 takes twice as long.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 class ExactSolver:
     """All plans of one search space; built once, then asked for any cap."""
 
@@ -94,7 +73,7 @@ class ExactSolver:
         self.evaluator = evaluator
         components = evaluator.cost_model.facts.model.components
         choices = [(allowed or {}).get(component.name) or space.placements(component) for component in components]
-        with _paused_collector():
+        with paused_collector():
             tables = [compute_options(evaluator, index, placements) for index, placements in enumerate(choices)]
             self.tables = tuple(self._prune(tables))
         sizes = [len(table) for table in self.tables]
@@ -135,22 +114,21 @@ class ExactSolver:
     def trade_off(self) -> tuple[CurvePoint, ...]:
         """Corners of latency over VRAM, from the smallest plan up; each is strictly faster than the one before."""
         order = np.lexsort((self.bound_s, self.charged_bytes))
-        best_s = np.minimum.accumulate(self.bound_s[order])
-        corners = np.flatnonzero(np.r_[True, best_s[1:] < best_s[:-1] * (1 - _ROUNDING_RATIO)])
         points: list[CurvePoint] = []
-        for row in order[corners]:
-            score = self._score(row)
-            if points and score.latency_s >= points[-1].latency_s:
+        best_s = np.inf
+        begin = 0
+        while begin < len(order):
+            rows = order[begin : begin + _SCANNED_AT_ONCE]
+            faster = np.flatnonzero(self.bound_s[rows] < best_s * (1 - _ROUNDING_RATIO))
+            begin += int(faster[0]) + 1 if len(faster) else len(rows)
+            score = self._score(rows[faster[0]]) if len(faster) else None
+            if score is None or score.latency_s >= best_s * (1 - _ROUNDING_RATIO):
                 continue
-            corner = CurvePoint(charged_bytes=score.charged_bytes, latency_s=score.latency_s, plan=self._plan(row))
-            points = (
-                [*points[:-1], corner]
-                if points and points[-1].charged_bytes == score.charged_bytes
-                else [
-                    *points,
-                    corner,
-                ]
-            )
+            best_s = score.latency_s
+            if points and points[-1].charged_bytes == score.charged_bytes:
+                points.pop()
+            plan = self._plan(rows[faster[0]])
+            points.append(CurvePoint(charged_bytes=score.charged_bytes, latency_s=best_s, plan=plan))
         return tuple(points)
 
     def _fastest(self, rows: npt.NDArray[np.intp]) -> int:
@@ -175,14 +153,15 @@ class ExactSolver:
         return Plan(engine=self.evaluator.engine.name, placements=placements)
 
     def _prune(self, tables: list[OptionTable]) -> list[OptionTable]:
-        """Drop dominated rows, first where nobody copies ahead during the component's uses: that leaves few to meet."""
-        owners = [len(table.aheads) > 1 for table in tables]
-        pruned = [drop_dominated(table) if owner else table for table, owner in zip(tables, owners, strict=True)]
-        aheads = tuple(table.aheads[index] for table in pruned for index in np.unique(table.ahead) if index)
-        met = tuple(ahead for ahead in aheads if ahead is not None)
+        """Drop dominated rows, first where no other component's copies are ever met: that leaves fewer to meet."""
+        waits = [meets(self.evaluator, table, others) for table, others in _with_aheads_of_others(tables)]
+        pruned = [
+            table if waiting else drop_dominated(with_traces(self.evaluator, table, ()))
+            for table, waiting in zip(tables, waits, strict=True)
+        ]
         return [
-            table if owner else drop_dominated(with_traces(self.evaluator, table, met))
-            for table, owner in zip(pruned, owners, strict=True)
+            drop_dominated(with_traces(self.evaluator, table, others)) if waiting else table
+            for (table, others), waiting in zip(_with_aheads_of_others(pruned), waits, strict=True)
         ]
 
     def _sum_bounds(self) -> Floats:
@@ -190,21 +169,21 @@ class ExactSolver:
         for index, table in enumerate(self.tables):
             total += self._axis(table.own_s, index)
         for owner, table in enumerate(self.tables):
-            for index in np.unique(table.ahead):
-                ahead = table.aheads[index]
-                if ahead is not None:
-                    total += self._delay_s(ahead) * self._axis(table.ahead == index, owner)
+            for number in np.unique(table.ahead):
+                for ahead in table.aheads[number]:
+                    total += self._delay_s(ahead) * self._axis(table.ahead == number, owner)
         return total
 
     def _delay_s(self, ahead: CopyAhead) -> Floats:
         """How much longer the use that meets ``ahead`` takes, per row of the component in use, on that one's axis."""
         name = self.evaluator.lifecycle.request.uses[ahead.position].component
         index = next(position for position, table in enumerate(self.tables) if table.placements[0].component == name)
-        table = self.tables[index]
         delays = [
-            replay_own_uses(self.evaluator, index, placement, ahead=ahead).total_s for placement in table.placements
+            replay_use(self.evaluator, index, placement, ahead.position, met=ahead)[0]
+            - replay_use(self.evaluator, index, placement, ahead.position)[0]
+            for placement in self.tables[index].placements
         ]
-        return self._axis(np.array(delays) - table.own_s, index)
+        return self._axis(np.array(delays), index)
 
     def _sum_charges(self) -> Ints:
         phases = np.vstack(
@@ -232,3 +211,11 @@ class ExactSolver:
         shape = [1] * len(self.tables)
         shape[index] = len(values)
         return values.reshape(shape)
+
+
+def _with_aheads_of_others(tables: list[OptionTable]) -> Iterator[tuple[OptionTable, list[CopyAhead]]]:
+    """Each table with every distinct copy ahead of the other tables' rows."""
+    for table in tables:
+        others = (other for other in tables if other is not table)
+        aheads = (ahead for other in others for number in np.unique(other.ahead) for ahead in other.aheads[number])
+        yield table, list({ahead.key: ahead for ahead in aheads}.values())

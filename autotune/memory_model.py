@@ -1,8 +1,8 @@
 """Device memory at every phase of a pipeline's life, and what of it is charged against the cap.
 
-``live`` is what tensors occupy. The cap is charged with an estimate of what the allocator reserves for them, the context
-and library workspaces, plus an explicit reserve for what is not modelled (latents, prompt embeddings, temporaries of the
-host loop).
+``live`` is what tensors occupy. The cap is charged with an estimate of what the allocator reserves for them, the
+context and library workspaces, plus an explicit reserve for what is not modelled (latents, prompt embeddings,
+temporaries of the host loop).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Facts about one model under one workload: bytes, order of use and work. The half of a profile that needs no device."""
+"""Facts about one model under one workload: bytes, order of use, work. The half of a profile that needs no device."""
 
 from __future__ import annotations
 

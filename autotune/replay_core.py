@@ -54,7 +54,7 @@ class Costs:
 
     @cached_property
     def change_bytes(self) -> tuple[int, ...]:
-        """Indexed by a block's moves: ``slot + 1`` takes the layer's bytes, ``-(slot + 1)``, from the end, gives back."""
+        """Indexed by a block's moves: ``slot + 1`` takes the layer's bytes, ``-(slot + 1)`` gives them back."""
         return (0, *self.weight_bytes, *(-size for size in reversed(self.weight_bytes)))
 
     @cached_property
@@ -78,6 +78,11 @@ class Clock:
     """Times while a program is replayed. ``run`` advances it; all times are seconds from the last ``settle``."""
 
     __slots__ = ("compute_free_s", "copy_free_s", "costs", "landed_s", "last_copy_s", "stall_s")
+
+    compute_free_s: float
+    copy_free_s: float
+    landed_s: list[float]
+    last_copy_s: list[float]
 
     def __init__(self, costs: Costs) -> None:
         self.costs = costs

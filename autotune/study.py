@@ -1,9 +1,12 @@
 """The Optuna sweep: what runs when trials are measured, and a check on the exact solver when they are predicted.
 
 The library decides which plan to try next; this module decides everything else, because each of these went wrong for
-somebody: every trial carries its constraint or fails (a trial without one counts as feasible), an out-of-memory trial is
-complete and infeasible with a finite violation, a repeat is answered from memory, values that nobody suggested are
-validated here, and the winner is read from our own records, never from the study's summary.
+somebody: every trial carries its constraint or fails (a trial without one counts as feasible), an out-of-memory trial
+is complete and infeasible with a finite violation, a repeat is answered from memory, values that nobody suggested are
+validated here, and the winner is read from our own records, never from the study's summary. A study kept in a storage
+goes on where it stopped: what an earlier run scored is known and not evaluated again, and the budget of trials is in
+addition. It is not the study that one long run would have been, because samplers keep their random state in memory
+only.
 """
 
 from __future__ import annotations
@@ -11,37 +14,25 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import partial
+from itertools import chain, repeat
 
 import optuna
-from optuna.samplers import BaseSampler, GridSampler, NSGAIISampler, RandomSampler, TPESampler
-from optuna.trial import TrialState, create_trial
+from optuna.trial import FixedTrial, FrozenTrial, TrialState, create_trial
 
 from autotune.evaluate import Score
+from autotune.study_sampler import SamplerName, make_sampler
 from autotune.study_space import StudySpace
 from runtime.errors import AutotuneError, InputError
 from runtime.plan import Plan
 from runtime.units import GIB
 
-# Larger grids than this are refused: the library lists and shuffles every point before the first trial.
-_LARGEST_GRID = 50_000
-
 # Shown to the sampler for plans that could not be run at all: finite, and worse than any plan that merely needs more.
 _FAILED_VIOLATION_GIB = 1e3
 
 Objective = Callable[[Plan], Score]
-
-
-class SamplerName(StrEnum):
-    """Samplers offered."""
-
-    TPE = "tpe"
-    NSGA2 = "nsga2"
-    RANDOM = "random"
-    GRID = "grid"
 
 
 class OutOfMemoryError(AutotuneError):
@@ -73,16 +64,24 @@ class TrialRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyResult:
-    """All trials in order, and whether the space was tried out before the budget was."""
+    """What a run of a study found.
+
+    Attributes:
+        records: trials of this run, in order.
+        evaluations: trials of this run that were not answered from memory.
+        exhausted: whether every plan of the space has been tried, in this run or before.
+        earlier: distinct plans that earlier runs in the same storage have tried, in order.
+    """
 
     records: tuple[TrialRecord, ...]
     evaluations: int
     exhausted: bool
+    earlier: tuple[TrialRecord, ...] = ()
 
     @property
     def best(self) -> TrialRecord | None:
-        """The fastest feasible trial; the one that needs less VRAM among equals; None when none is feasible."""
-        feasible = [record for record in self.records if record.feasible]
+        """The fastest feasible trial of all runs; the one that needs less VRAM among equals; None when none is."""
+        feasible = [record for record in (*self.earlier, *self.records) if record.feasible]
         return min(feasible, key=_rank, default=None)
 
 
@@ -91,7 +90,7 @@ class StudySettings:
     """How to search.
 
     Attributes:
-        trials: budget, seeds included.
+        trials: budget of this run, seeds and repeats included.
         sampler: which sampler decides.
         seed: of the sampler; the same seed gives the same trials.
         storage: Optuna storage URL to keep and resume the study in; None for memory only.
@@ -129,14 +128,18 @@ def run_study(
     """
     study = _open_study(space, settings, cap_bytes)
     sweep = _Sweep(space, objective, cap_bytes, study)
-    for origin, plan in seeds:
-        if len(sweep.records) < settings.trials and not sweep.exhausted:
-            sweep.try_seed(origin, plan)
+    seeded = (partial(sweep.try_seed, origin, plan) for origin, plan in seeds)
+    steps: Iterator[Callable[[], None]] = chain(seeded, repeat(sweep.try_sampled))
     while len(sweep.records) < settings.trials and not sweep.exhausted:
-        sweep.try_sampled()
+        next(steps)()
         if progress is not None:
             progress(len(sweep.records), settings.trials)
-    return StudyResult(records=tuple(sweep.records), evaluations=sweep.evaluations, exhausted=sweep.exhausted)
+    return StudyResult(
+        records=tuple(sweep.records),
+        evaluations=sweep.evaluations,
+        exhausted=sweep.exhausted,
+        earlier=sweep.earlier,
+    )
 
 
 class _Sweep:
@@ -150,6 +153,7 @@ class _Sweep:
         self._cap_bytes = cap_bytes
         self._study = study
         self._known: dict[Plan, tuple[Score | None, str | None]] = {}
+        self.earlier = self._recall()
 
     @property
     def exhausted(self) -> bool:
@@ -158,22 +162,27 @@ class _Sweep:
     def try_seed(self, origin: str, plan: Plan) -> None:
         folded = self._space.fold(plan)
         params = self._space.to_params(folded)
-        record, values, violation = self._run(folded, origin)
+        record, value, violation = self._run(folded, origin)
+        self.records.append(record)
+        if record.repeated:
+            return  # the study has it
         self._study.add_trial(
             create_trial(
                 params=params,
                 distributions=self._space.distributions(params),
-                value=values,
+                value=value,
                 constraints={"vram_gib": violation},
+                user_attrs=_note(record),
             )
         )
-        self.records.append(record)
 
     def try_sampled(self) -> None:
         trial = self._study.ask()
         plan = self._space.suggest(trial)
         record, value, violation = self._run(plan, "sampled")
         trial.set_constraint("vram_gib", violation)
+        for name, noted in _note(record).items():
+            trial.set_user_attr(name, noted)
         self._study.tell(trial, value, state=TrialState.COMPLETE)
         self.records.append(record)
 
@@ -183,33 +192,69 @@ class _Sweep:
         if not repeated:
             self.evaluations += 1
             self._known[plan] = self._evaluate(plan)
-        score, failure = self._known[plan]
+        score, _ = self._known[plan]
         violation = _FAILED_VIOLATION_GIB if score is None else (score.charged_bytes - self._cap_bytes) / GIB
-        record = TrialRecord(
-            number=len(self.records),
+        record = self._record(plan, number=len(self.records), origin=origin, repeated=repeated)
+        return record, score.latency_s if score is not None else self._worst_latency_s(), violation
+
+    def _record(self, plan: Plan, *, number: int, origin: str, repeated: bool) -> TrialRecord:
+        score, failure = self._known[plan]
+        return TrialRecord(
+            number=number,
             plan=plan,
             score=score,
-            feasible=violation <= 0,
+            feasible=score is not None and score.charged_bytes <= self._cap_bytes,
             origin=origin,
             repeated=repeated,
             failure=failure,
         )
-        return record, score.latency_s if score is not None else self._worst_latency_s(), violation
+
+    def _recall(self) -> tuple[TrialRecord, ...]:
+        """Learn what earlier runs in the same storage scored."""
+        records: list[TrialRecord] = []
+        for trial in self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
+            outcome = _read_note(trial)
+            plan = self._space.suggest(FixedTrial(trial.params))
+            if outcome is None or plan in self._known:
+                continue
+            self._known[plan] = outcome
+            origin = str(trial.user_attrs["origin"])
+            records.append(self._record(plan, number=len(records), origin=origin, repeated=False))
+        return tuple(records)
 
     def _evaluate(self, plan: Plan) -> tuple[Score | None, str | None]:
         try:
             score = self._objective(plan)
+            is_measurement = all(math.isfinite(x) and x >= 0 for x in (score.latency_s, score.charged_bytes))
         except OutOfMemoryError as error:
             return None, f"out of memory: {error}"
         except Exception as error:  # a trial is an outer edge: one that breaks must not end the sweep
             return None, f"{type(error).__name__}: {error}"
-        if not (math.isfinite(score.latency_s) and score.latency_s >= 0 and score.charged_bytes >= 0):
+        if not is_measurement:
             return None, f"scored {score.latency_s} s and {score.charged_bytes} bytes, which are no measurements"
         return score, None
 
     def _worst_latency_s(self) -> float:
         known = [score.latency_s for score, _ in self._known.values() if score is not None]
         return max(known, default=0.0)
+
+
+def _note(record: TrialRecord) -> dict[str, str | int]:
+    """What a later run needs to know about a trial besides its value."""
+    notes: dict[str, str | int] = {"origin": record.origin}
+    if record.score is not None:
+        notes["charged_bytes"] = record.score.charged_bytes
+    if record.failure is not None:
+        notes["failure"] = record.failure
+    return notes
+
+
+def _read_note(trial: FrozenTrial) -> tuple[Score | None, str | None] | None:
+    """The outcome of a finished trial; None when somebody else has written it."""
+    notes = trial.user_attrs
+    if "charged_bytes" in notes and trial.value is not None:
+        return Score(latency_s=trial.value, charged_bytes=notes["charged_bytes"]), None
+    return (None, notes["failure"]) if "failure" in notes else None
 
 
 def _rank(record: TrialRecord) -> tuple[float, int, int]:
@@ -221,40 +266,19 @@ def _rank(record: TrialRecord) -> tuple[float, int, int]:
 
 def _open_study(space: StudySpace, settings: StudySettings, cap_bytes: int) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = make_sampler(settings.sampler, space, settings.seed)
     # The storage key holds everything that a score depends on, so that a resumed study never mixes two questions.
     key = json.dumps([settings.key, space.describe(), cap_bytes])
     name = f"layerstream-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        try:
-            return optuna.create_study(
-                study_name=name,
-                storage=settings.storage,
-                sampler=_make_sampler(space, settings),
-                load_if_exists=True,
-                direction="minimize",
-            )
-        except AutotuneError:
-            raise
-        except Exception as error:  # the storage layers below raise many unrelated types
-            raise InputError(
-                f"cannot open the study storage {settings.storage!r}: {error}; give a URL such as sqlite:///study.db"
-            ) from error
-
-
-def _make_sampler(space: StudySpace, settings: StudySettings) -> BaseSampler:
-    match settings.sampler:
-        case SamplerName.TPE:
-            return TPESampler(seed=settings.seed, multivariate=True)
-        case SamplerName.NSGA2:
-            return NSGAIISampler(seed=settings.seed)
-        case SamplerName.RANDOM:
-            return RandomSampler(seed=settings.seed)
-        case SamplerName.GRID:
-            points = space.grid_size
-            if points > _LARGEST_GRID:
-                raise InputError(
-                    f"the grid has {points:,} points, more than {_LARGEST_GRID:,}: use another --sampler, or lower "
-                    "--max-prefetch"
-                )
-            return GridSampler(space.grid(), seed=settings.seed)
+    try:
+        study = optuna.create_study(
+            study_name=name, storage=settings.storage, sampler=sampler, load_if_exists=True, direction="minimize"
+        )
+    except Exception as error:  # the storage layers below raise many unrelated types
+        raise InputError(
+            f"cannot open the study storage {settings.storage!r}: {error}; give a URL such as sqlite:///study.db"
+        ) from error
+    if trials := len(study.get_trials(deepcopy=False)):
+        # The same seed again would suggest the same plans again.
+        study.sampler = make_sampler(settings.sampler, space, settings.seed + trials)
+    return study

@@ -20,7 +20,7 @@ class Suggester(Protocol):
         """A whole number between ``low`` and ``high``, both included."""
         ...
 
-    def suggest_categorical(self, name: str, choices: Any) -> Any:
+    def suggest_categorical(self, name: str, choices: tuple[str, ...]) -> object:
         """One of ``choices``."""
         ...
 
@@ -28,9 +28,10 @@ class Suggester(Protocol):
 class StudySpace:
     """Parameters of one model's plans.
 
-    Per component: ``<name>.mode``, ``.prefetch``, ``.resident_plus_1``, ``.policy`` and ``.lifetime``, asked for in every
-    trial whatever the mode, so that samplers see one fixed space; the two counts are on a logarithmic scale, because
-    under a tight cap only small ones fit (without either, 300 cold TPE trials for a model near its floor find nothing).
+    Per component: ``<name>.mode``, ``.prefetch``, ``.resident_plus_1``, ``.policy`` and ``.lifetime``, asked for in
+    every trial whatever the mode, so that samplers see one fixed space; the two counts are on a logarithmic scale,
+    because under a tight cap only small ones fit (without either, 300 cold TPE trials for a model near its floor find
+    nothing).
     A parameter with one possible value is fixed, not suggested. Plans that behave alike are one plan (``fold``).
     """
 
@@ -49,8 +50,9 @@ class StudySpace:
         """``plan`` with every placement folded.
 
         Raises:
-            InputError: the plan lies outside the space.
+            InputError: the plan was made for another model, or lies outside the space.
         """
+        plan.check_fits_model(self._model)
         placements = []
         for component in self._model.components:
             placement = fold(plan.placement(component.name), component)
@@ -114,7 +116,7 @@ class StudySpace:
     def _suggest_component(self, trial: Suggester, component: ComponentSpec) -> Placement:
         choices = self._choices(component)
 
-        def pick(knob: str) -> Any:
+        def pick(knob: str) -> object:
             values = choices[knob]
             if len(values) == 1:
                 return values[0]
@@ -123,7 +125,7 @@ class StudySpace:
                 return trial.suggest_int(name, values[0], values[-1], log=True)
             return trial.suggest_categorical(name, values)
 
-        picked = {knob: pick(knob) for knob in choices}
+        picked: dict[str, Any] = {knob: pick(knob) for knob in choices}
         mode = Mode(picked["mode"])
         if mode is not Mode.LAYERWISE_OFFLOAD:
             return Placement(component=component.name, mode=mode)

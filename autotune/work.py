@@ -61,7 +61,7 @@ class UseWork:
         compute_dtype: dtype of the matrix products (``bfloat16``, ``float16``, ``float32``).
         groups: one per pass group of the request's use, in order.
         outside: work once per use, before its first pass.
-        activation_bytes: the most that live activations occupy at any instant of the use (weights and buffers excluded).
+        activation_bytes: the most that live activations occupy at any instant of the use, weights and buffers excluded.
     """
 
     component: str

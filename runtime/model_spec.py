@@ -34,10 +34,12 @@ class StackSpec:
 
     @property
     def run_bytes(self) -> int:
+        """Bytes of all layers, as run."""
         return sum(layer.run_bytes for layer in self.layers)
 
     @property
     def checkpoint_bytes(self) -> int:
+        """Bytes of all layers in the released file."""
         return sum(layer.checkpoint_bytes for layer in self.layers)
 
 
@@ -51,7 +53,8 @@ class ComponentSpec:
         stacks: the lists of layers that the server can stream, in its order.
         rest_run_bytes: weights outside the stacks that stay on the device, as run.
         rest_checkpoint_bytes: the same in the released file.
-        host_table_bytes: vocabulary tables that stay in host memory while the component streams, as run; not in ``rest``.
+        host_table_bytes: vocabulary tables, as run, that stay in host memory while the component streams; not in
+            ``rest``.
         host_table_checkpoint_bytes: the same in the released file.
         run_dtype: the dtype in which the server computes.
         is_dit: whether the server's ``--dit-*`` options and DiT rules apply.

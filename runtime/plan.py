@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from runtime.errors import PlanError
 from runtime.model_spec import ModelSpec
-from runtime.residency import Lifetime, Mode, Policy, resident_layers
+from runtime.residency import Lifetime, Mode, Policy, resident_layers, streamed_layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,12 @@ class Placement:
             return str(self.mode)
         text = f"{self.mode} P={self.prefetch} r={self.resident}"
         return f"{text} {self.policy} {self.lifetime}" if self.resident else text
+
+    def streamed_layers(self, layer_count: int) -> tuple[int, ...]:
+        """Layers of a stack of ``layer_count`` that are copied on every pass; none outside layerwise offload."""
+        if self.mode is not Mode.LAYERWISE_OFFLOAD:
+            return ()
+        return streamed_layers(layer_count, self.resident, self.policy)
 
     def permanent_layers(self, layer_count: int) -> tuple[int, ...]:
         """Layers of a stack of ``layer_count`` that stay from load on and have no host copy."""

@@ -16,7 +16,7 @@ MIB = 1024**2
 GIB = 1024**3
 GB = 1000**3
 
-_BYTES_PER_UNIT = {
+_BYTES_PER_UNIT: dict[str, int] = {
     "": 1,
     "b": 1,
     **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgtp", start=1)},
@@ -73,6 +73,8 @@ def format_seconds(time_s: float) -> str:
     """``time_s`` with three or more significant digits and the unit that suits its size."""
     if not math.isfinite(time_s):
         return "unknown"
+    if abs(time_s) < 1e-7:
+        return "0 s"
     if time_s >= 60:
         return f"{time_s:,.1f} s"
     if time_s >= 1:
@@ -81,5 +83,6 @@ def format_seconds(time_s: float) -> str:
 
 
 def format_percent(ratio: float) -> str:
-    """A share 0..1 as a percentage."""
-    return f"{ratio * 100:.1f} %"
+    """A share 0..1 as a percentage; shares below one percent keep two digits."""
+    percent = ratio * 100
+    return f"{percent:.2g} %" if 0 < abs(percent) < 1 else f"{percent:.1f} %"

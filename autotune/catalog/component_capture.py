@@ -59,7 +59,7 @@ def capture_image_vae(model: nn.Module, latents: Sequence[int]) -> CapturedCompo
     return one_group(spec, forward, ("decoder.up_blocks",))
 
 
-def assemble_facts(  # noqa: PLR0913 - one keyword per part of the facts
+def assemble_facts(
     name: str,
     settled: SettledWorkload,
     captured: Mapping[str, CapturedComponent],

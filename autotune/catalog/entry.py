@@ -31,6 +31,7 @@ class CatalogEntry:
         default_workload: the request that is planned for when none is described.
         configs: released configuration of each component, as given to its class.
         sources: where each configuration and dtype comes from, one sentence each.
+        smaller_canvas: width and height of a common smaller request, asked about when tuning does not pay.
         settle: checks a workload and rounds it as the server does.
         capture: reads bytes and work from the real classes (imports torch).
 
@@ -43,6 +44,7 @@ class CatalogEntry:
     default_workload: Workload
     configs: Mapping[str, Mapping[str, object]]
     sources: tuple[str, ...]
+    smaller_canvas: tuple[int, int]
     settle: Callable[[Workload], SettledWorkload]
     capture: Callable[[SettledWorkload, Progress], ModelFacts]
 

@@ -89,6 +89,7 @@ FLUX_1_DEV = CatalogEntry(
     default_workload=DEFAULT_WORKLOAD,
     configs=CONFIGS,
     sources=SOURCES,
+    smaller_canvas=(512, 512),
     settle=settle_workload,
     capture=_capture,
 )

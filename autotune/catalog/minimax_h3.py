@@ -160,6 +160,7 @@ H3 = CatalogEntry(
     default_workload=DEFAULT_WORKLOAD,
     configs=CONFIGS,
     sources=SOURCES,
+    smaller_canvas=(864, 480),
     settle=settle_workload,
     capture=_capture,
 )

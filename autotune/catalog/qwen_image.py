@@ -76,6 +76,7 @@ QWEN_IMAGE = CatalogEntry(
     default_workload=DEFAULT_WORKLOAD,
     configs=CONFIGS,
     sources=SOURCES,
+    smaller_canvas=(512, 512),
     settle=settle_workload,
     capture=_capture,
 )

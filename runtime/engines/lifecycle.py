@@ -154,10 +154,7 @@ class Lifecycle:
         return self._outsides[position, group]
 
     def _mark_in_use(self, position: int, component: int) -> list[Action]:
-        actions: list[Action] = [(int(Op.IN_USE), component)]
-        if self.request.uses[position].groups:
-            actions.append((int(Op.WORK), self._works[position, -1]))
-        return actions
+        return [(int(Op.IN_USE), component), (int(Op.WORK), self._works[position, -1])]
 
 
 class _ScriptWriter:

@@ -3,8 +3,9 @@
 Notation, per stack: ``n`` layers, ``P`` prefetch clamped to 1..n, streamed layers in ascending order, *head* = the
 first layers that the coming pass will have to stream.
 
-Sources: the server's layerwise manager and component manager, release 0.5.23; ``tests/data/sglang_schedule_traces.jsonl``
-and ``tests/data/sglang_lifecycle_cases.jsonl`` were recorded from it and are reproduced record by record.
+Sources: the server's layerwise manager and component manager, release 0.5.23;
+``tests/data/sglang_schedule_traces.jsonl`` and ``tests/data/sglang_lifecycle_cases.jsonl`` were recorded from it and
+are reproduced record by record.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from runtime.program import Action, Block, Op, StackRef
 from runtime.residency import Lifetime, Policy, resident_layers, streamed_layers
 
 _H2D, _RUN, _RELEASE, _DRAIN = int(Op.H2D), int(Op.RUN), int(Op.RELEASE), int(Op.DRAIN)
+_H2D_BLOCKING, _PLACE = int(Op.H2D_BLOCKING), int(Op.PLACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class _Schedule:
     residents: frozenset[int]
     resident_order: tuple[int, ...]
     cold_head: tuple[int, ...]
+    cold_kept: frozenset[int]
+    armed_kept: frozenset[int]
     armed_head: tuple[int, ...]
     body: Block
     live_after: frozenset[int]
@@ -45,27 +49,43 @@ def _schedule(layer_count: int, prefetch: int, resident: int, policy: Policy, fi
     residents = frozenset(resident_layers(layer_count, resident, policy))
     head = streamed[:window]
     live = set(residents.union(head))
+    runs, copies, releases = _layer_actions(layer_count, first_slot)
     body: list[Action] = []
     append = body.append
     for layer, ahead in enumerate(_layers_ahead(layer_count, window, streamed, policy)):
         if layer not in live:
             live.add(layer)
-            append((int(Op.H2D_BLOCKING), first_slot + layer))
+            append((_H2D_BLOCKING, first_slot + layer))
         for coming in ahead:
             if coming not in live:
                 live.add(coming)
-                append((_H2D, first_slot + coming))
-        append((_RUN, first_slot + layer))
+                append(copies[coming])
+        append(runs[layer])
         if layer not in residents:
             live.discard(layer)
-            append((_RELEASE, first_slot + layer))
+            append(releases[layer])
     return _Schedule(
         residents=residents,
         resident_order=resident_layers(layer_count, resident, policy),
         cold_head=tuple(range(window)),
+        cold_kept=frozenset(range(window)),
+        armed_kept=residents.union(head),
         armed_head=head,
         body=Block(body),
         live_after=frozenset(live),
+    )
+
+
+@lru_cache(maxsize=256)
+def _layer_actions(
+    layer_count: int, first_slot: int
+) -> tuple[tuple[Action, ...], tuple[Action, ...], tuple[Action, ...]]:
+    """Run, copy and release of every layer: schedules share these instead of making millions of equal pairs."""
+    slots = range(first_slot, first_slot + layer_count)
+    return (
+        tuple((_RUN, slot) for slot in slots),
+        tuple((_H2D, slot) for slot in slots),
+        tuple((_RELEASE, slot) for slot in slots),
     )
 
 
@@ -96,8 +116,8 @@ class SglangStack:
     def __init__(self, placement: Placement, *, layer_count: int, stack_index: int = 0, first_slot: int = 0) -> None:
         self._schedule = _schedule(layer_count, placement.prefetch, placement.resident, placement.policy, first_slot)
         self._permanent = placement.lifetime is Lifetime.PERMANENT
+        _, self._copies, self._releases = _layer_actions(layer_count, first_slot)
         self._stack_index = stack_index
-        self._first_slot = first_slot
         self.live: set[int] = set()
         self._armed = False
 
@@ -120,7 +140,7 @@ class SglangStack:
         if self._permanent:
             for layer in self._schedule.resident_order:
                 self.live.add(layer)
-                actions.append((int(Op.PLACE), self._first_slot + layer))
+                actions.append((_PLACE, self._copies[layer][1]))
             self._armed = True
         actions.append((_DRAIN, self._stack_index))
         self._queue(self._head(), actions)
@@ -141,7 +161,7 @@ class SglangStack:
         self._armed = True
         self._release_outside_head(actions)
         if not self._permanent:
-            self._queue(self._schedule.resident_order, actions, op=int(Op.H2D_BLOCKING))
+            self._queue(self._schedule.resident_order, actions, op=_H2D_BLOCKING)
         actions.append((_DRAIN, self._stack_index))
         self._queue(self._schedule.armed_head, actions)
         self.live = set(self._schedule.live_after)
@@ -152,24 +172,22 @@ class SglangStack:
         kept = self._schedule.residents if self._permanent else frozenset()
         released = sorted(self.live - kept)
         self.live -= set(released)
-        return [(_RELEASE, self._first_slot + layer) for layer in released]
+        return [self._releases[layer] for layer in released]
 
     def _head(self) -> tuple[int, ...]:
         return self._schedule.armed_head if self._armed else self._schedule.cold_head
 
     def _release_outside_head(self, actions: list[Action]) -> None:
-        kept = set(self._head())
-        if self._armed:
-            kept |= self._schedule.residents
-        for layer in sorted(self.live - kept):
+        for layer in sorted(self.live - (self._schedule.armed_kept if self._armed else self._schedule.cold_kept)):
             self.live.discard(layer)
-            actions.append((_RELEASE, self._first_slot + layer))
+            actions.append(self._releases[layer])
 
     def _queue(self, layers: tuple[int, ...], actions: list[Action], op: int = _H2D) -> None:
+        live, copies = self.live, self._copies
         for layer in layers:
-            if layer not in self.live:
-                self.live.add(layer)
-                actions.append((op, self._first_slot + layer))
+            if layer not in live:
+                live.add(layer)
+                actions.append(copies[layer] if op == _H2D else (op, copies[layer][1]))
 
 
 class SglangEngine:

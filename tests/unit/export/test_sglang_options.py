@@ -1,43 +1,6 @@
-import json
-from pathlib import Path
-
 import pytest
 
-from autotune.conformance_flags import check_flag_record
 from autotune.export.sglang_options import ErrorKind, ServerOptionError, parse_options
-
-RECORDS = [
-    json.loads(line)
-    for line in (Path(__file__).parents[2] / "data" / "sglang_flag_cases.jsonl")
-    .read_text(encoding="utf-8")
-    .splitlines()
-]
-
-
-def test_all_recorded_command_lines_are_here():
-    assert len(RECORDS) == 98
-
-
-@pytest.mark.parametrize("record", RECORDS, ids=[f"{i}-{' '.join(r['argv'])[:60]}" for i, r in enumerate(RECORDS)])
-def test_a_recorded_command_line_is_read_as_the_server_read_it(record):
-    assert check_flag_record(record) == []
-
-
-def test_the_check_reports_a_changed_record():
-    record = json.loads(json.dumps(RECORDS[0]))
-    record["components"]["transformer_2"]["counts"]["5"] = [1, 4]
-    record["components"]["vae"]["mode"] = "resident"
-    differences = check_flag_record(record)
-    assert len(differences) == 2
-    assert differences[0].startswith("transformer_2.counts is")
-    assert differences[1] == "vae.mode is None, recorded 'resident'"
-
-
-def test_the_check_reports_a_refusal_that_was_not_recorded_and_the_reverse():
-    assert check_flag_record({"argv": ["--layerwise-resident-layers", "transformer"], "components": {}})[0].startswith(
-        "refused as ValueError, recorded None"
-    )
-    assert check_flag_record({"argv": [], "error": "usage"}) == ["accepted, recorded usage"]
 
 
 # Case E1: a fraction below 1, a count from 1.

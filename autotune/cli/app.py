@@ -1,0 +1,54 @@
+"""The ``autotune`` command: exit codes, and the one place where errors become text.
+
+Exit codes: 0 done; 1 a comparison failed or something broke; 2 wrong input; 3 nothing fits; 4 not supported by this
+version; 5 a package is missing; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from autotune.cli.commands import conformance, devices, explain, export, models, search, simulate
+from autotune.cli.console import ERR
+from runtime.errors import AutotuneError
+
+EXIT_CODES = "Exit codes: 0 done, 1 mismatch or failure, 2 wrong input, 3 nothing fits, 4 unsupported, 5 no package."
+
+app = typer.Typer(
+    name="autotune",
+    help="Plan layer streaming of generative pipelines that are larger than their GPU.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("search")(search.search)
+app.command("simulate")(simulate.simulate)
+app.command("explain")(explain.explain)
+app.command("export")(export.export)
+app.command("models")(models.models)
+app.command("devices")(devices.devices)
+app.command("conformance")(conformance.conformance)
+
+
+def main() -> None:
+    """Run the command line; every error ends in one message and an exit code, never in a traceback."""
+    try:
+        app()
+    except AutotuneError as error:
+        ERR.print(f"error: {error}", markup=False)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        ERR.print("interrupted", markup=False)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:
+        ERR.print(
+            f"error: this program broke ({type(error).__name__}: {error}); please report it with the command you typed",
+            markup=False,
+        )
+        sys.exit(1)

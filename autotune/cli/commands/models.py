@@ -1,0 +1,36 @@
+"""``autotune models``: what the catalog knows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from autotune.catalog.registry import CATALOG
+from autotune.cli.console import OUT, print_json, print_table
+from autotune.cli.options import JsonOption
+from reports.tables import Table
+
+
+def models(*, json: JsonOption = False) -> None:
+    """List the models of the catalog, their aliases and default workloads."""
+    if json:
+        print_json(
+            [
+                {
+                    "name": entry.name,
+                    "aliases": entry.aliases,
+                    "title": entry.title,
+                    "default_workload": asdict(entry.default_workload),
+                    "sources": entry.sources,
+                }
+                for entry in CATALOG
+            ]
+        )
+        return
+    rows = tuple(
+        (entry.name, ", ".join(entry.aliases), entry.title, entry.default_workload.describe()) for entry in CATALOG
+    )
+    print_table(Table(title="Models", columns=("name", "aliases", "what it is", "default workload"), rows=rows))
+    for entry in CATALOG:
+        OUT.print(f"\n{entry.name}, where its configuration comes from:", markup=False)
+        for source in entry.sources:
+            OUT.print(f"  - {source}", markup=False)

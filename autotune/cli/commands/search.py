@@ -1,0 +1,174 @@
+"""``autotune search``: the main job."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autotune.cli import options as opt
+from autotune.cli.console import ERR, OUT, Steps, print_json, print_lines, show_steps
+from autotune.cli.run_inputs import Inputs, read_inputs
+from autotune.cli.show import show_document
+from autotune.exact import DEFAULT_TIE_RATIO
+from autotune.export.dialects import RECORDED_TARGET
+from autotune.space import DEFAULT_MAX_PREFETCH, SearchSpace
+from autotune.study import StudySettings
+from autotune.study_sampler import SamplerName
+from autotune.workflows.document import build_document
+from autotune.workflows.export_run import export_document
+from autotune.workflows.findings import describe_nothing_fits
+from autotune.workflows.outputs import RunFiles, check_folder, choose_folder, write_run
+from autotune.workflows.planning import NothingFits, Planned, PlanningSettings, make_plan
+from runtime.engines.registry import DEFAULT_ENGINE
+from runtime.errors import InputError
+from runtime.units import parse_bytes
+
+EXIT_NOTHING_FITS = 3
+
+
+def search(  # noqa: PLR0913 - one parameter per option
+    *,
+    model: opt.ModelOption = "H3",
+    vram_cap: opt.CapOption = None,
+    device: opt.DeviceOption = None,
+    host_memory: opt.HostOption = None,
+    link_rate: opt.LinkOption = None,
+    profile: opt.ProfileOption = None,
+    width: opt.WidthOption = None,
+    height: opt.HeightOption = None,
+    frames: opt.FramesOption = None,
+    steps: opt.StepsOption = None,
+    prompt_tokens: opt.TokensOption = None,
+    batch: opt.BatchOption = None,
+    recipe: opt.RecipeOption = None,
+    engine: opt.EngineOption = DEFAULT_ENGINE,
+    reserve: opt.ReserveOption = "512MiB",
+    max_prefetch: Annotated[int, typer.Option("--max-prefetch", help="Largest prefetch size tried.")] = (
+        DEFAULT_MAX_PREFETCH
+    ),
+    tie_ratio: Annotated[
+        float, typer.Option("--tie-ratio", help="Plans this close to the fastest count as equally fast.")
+    ] = DEFAULT_TIE_RATIO,
+    trials: Annotated[int, typer.Option("--trials", help="Optuna trials; 0 for none.", min=0)] = 100,
+    sampler: Annotated[SamplerName, typer.Option("--sampler", help="Optuna sampler.")] = SamplerName.TPE,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the sampler.", min=0)] = 0,
+    storage: Annotated[
+        str | None, typer.Option("--storage", help="Optuna storage URL, e.g. sqlite:///study.db, to keep trials.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", help="Server version to export to.")] = RECORDED_TARGET,
+    model_path: Annotated[str | None, typer.Option("--model-path", help="Model path in the exported command.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; runs/<model>-<time> by default.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
+    refresh: opt.RefreshOption = False,
+    json: opt.JsonOption = False,
+) -> None:
+    """Find the best placement of every component under a VRAM cap and write plan, report and flags."""
+    if not 0 <= tie_ratio < 1:
+        raise InputError(f"--tie-ratio is {tie_ratio}: give a share from 0 up to below 1, e.g. 0.005")
+    now = datetime.now(UTC).astimezone()
+    if out is not None:
+        check_folder(out, overwrite=overwrite)
+    settings = PlanningSettings(
+        engine=engine,
+        space=SearchSpace(max_prefetch=max_prefetch),
+        tie_ratio=tie_ratio,
+        reserve_bytes=parse_bytes(reserve),
+    )
+    with show_steps() as progress:
+        inputs = read_inputs(
+            model=model,
+            profile=profile,
+            device=device,
+            vram_cap=vram_cap,
+            host_memory=host_memory,
+            link_rate=link_rate,
+            shape={
+                "width": width,
+                "height": height,
+                "frames": frames,
+                "steps": steps,
+                "prompt_tokens": prompt_tokens,
+                "batch": batch,
+                "recipe": recipe,
+            },
+            refresh=refresh,
+            notify=progress.notify,
+        )
+        answer = _plan(inputs, settings, progress, _study(trials, sampler, seed, storage, inputs))
+    if isinstance(answer, NothingFits):
+        _report_nothing_fits(answer, inputs, as_json=json)
+        raise typer.Exit(EXIT_NOTHING_FITS)
+    document = build_document(
+        answer, inputs.profile, inputs.target, settings, command=shlex.join(["autotune", *sys.argv[1:]]), created=now
+    )
+    exported, path = export_document(document, target=target, model_path=model_path)
+    folder = choose_folder(out, inputs.facts.model.name, now)
+    files = RunFiles(
+        document=document,
+        profile=inputs.profile,
+        curve=answer.curve,
+        study=answer.study,
+        export=exported,
+        model_path=path,
+    )
+    write_run(folder, files, overwrite=overwrite)
+    if json:
+        print_json({"outcome": "planned", "folder": str(folder), "flags": exported.argv, "plan": document})
+        return
+    show_document(document, details=False)
+    OUT.print("Flags for the server:", markup=False)
+    for option in exported.options():
+        OUT.print(f"  {' '.join(option)}", markup=False, soft_wrap=True)
+    print_lines(exported.notes, bullet="note: ")
+    OUT.print(f"Written to {folder}: plan.json, report.md, flags.txt, serve.sh, trials.csv, pareto.csv, profile.json")
+
+
+def _plan(
+    inputs: Inputs, settings: PlanningSettings, progress: Steps, study: StudySettings | None
+) -> Planned | NothingFits:
+    return make_plan(
+        inputs.facts,
+        inputs.target,
+        PlanningSettings(
+            engine=settings.engine,
+            space=settings.space,
+            tie_ratio=settings.tie_ratio,
+            reserve_bytes=settings.reserve_bytes,
+            study=study,
+        ),
+        alternatives=inputs.alternatives,
+        notify=progress.notify,
+        study_progress=progress.count,
+    )
+
+
+def _study(trials: int, sampler: SamplerName, seed: int, storage: str | None, inputs: Inputs) -> StudySettings | None:
+    if trials == 0:
+        return None
+    return StudySettings(trials=trials, sampler=sampler, seed=seed, storage=storage, key=inputs.profile.digest)
+
+
+def _report_nothing_fits(answer: NothingFits, inputs: Inputs, *, as_json: bool) -> None:
+    lines = describe_nothing_fits(answer, inputs.target)
+    if as_json:
+        print_json(
+            {
+                "outcome": "nothing fits",
+                "limit": "vram",
+                "available_bytes": answer.cap_bytes,
+                "needed_bytes": answer.nearest.peak.charged_bytes,
+                "short_bytes": answer.short_bytes,
+                "phase": answer.nearest.peak.phase,
+                "nearest": {item.component: item.describe() for item in answer.nearest.plan.placements},
+                "device": inputs.target.device.origin,
+            }
+        )
+        return
+    ERR.print(f"Planned for {inputs.target.device.origin}", markup=False)
+    for line in lines:
+        ERR.print(line, markup=False)

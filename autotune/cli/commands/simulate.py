@@ -1,0 +1,94 @@
+"""``autotune simulate``: what given settings cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from autotune.cli import options as opt
+from autotune.cli.console import OUT, print_json, print_lines, print_table, show_steps
+from autotune.cli.run_inputs import read_inputs
+from autotune.workflows.planning import PlanningSettings, build_evaluator, streamed_plan
+from autotune.workflows.settings_text import apply_settings
+from autotune.workflows.simulation import Simulation, simulate_plan
+from reports.simulation import simulated_uses_table
+from reports.tables import memory_table
+from runtime.engines.registry import DEFAULT_ENGINE
+from runtime.units import format_gib, format_seconds, parse_bytes
+
+
+def simulate(  # noqa: PLR0913 - one parameter per option
+    *,
+    model: opt.ModelOption = "H3",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="component.knob=value, e.g. transformer.resident=10, video_vae.mode=resident."),
+    ] = None,
+    vram_cap: opt.CapOption = None,
+    device: opt.DeviceOption = None,
+    host_memory: opt.HostOption = None,
+    link_rate: opt.LinkOption = None,
+    profile: opt.ProfileOption = None,
+    width: opt.WidthOption = None,
+    height: opt.HeightOption = None,
+    frames: opt.FramesOption = None,
+    steps: opt.StepsOption = None,
+    prompt_tokens: opt.TokensOption = None,
+    batch: opt.BatchOption = None,
+    recipe: opt.RecipeOption = None,
+    engine: opt.EngineOption = DEFAULT_ENGINE,
+    reserve: opt.ReserveOption = "512MiB",
+    refresh: opt.RefreshOption = False,
+    json: opt.JsonOption = False,
+) -> None:
+    """Predict one plan: everything streamed with the server's default knobs, changed by --set."""
+    planning = PlanningSettings(engine=engine, reserve_bytes=parse_bytes(reserve))
+    with show_steps() as progress:
+        inputs = read_inputs(
+            model=model,
+            profile=profile,
+            device=device,
+            vram_cap=vram_cap,
+            host_memory=host_memory,
+            link_rate=link_rate,
+            shape={
+                "width": width,
+                "height": height,
+                "frames": frames,
+                "steps": steps,
+                "prompt_tokens": prompt_tokens,
+                "batch": batch,
+                "recipe": recipe,
+            },
+            refresh=refresh,
+            notify=progress.notify,
+        )
+    base = streamed_plan(inputs.facts, engine)
+    plan = apply_settings(base, inputs.facts.model, settings or [])
+    evaluator = build_evaluator(inputs.facts, inputs.target.rates, inputs.target.context_bytes, planning)
+    simulation = simulate_plan(evaluator, plan, base, inputs.target, inputs.profile, planning)
+    if json:
+        print_json(simulation)
+    else:
+        _show(simulation)
+
+
+def _show(simulation: Simulation) -> None:
+    prediction = simulation.prediction
+    OUT.print(
+        f"Estimated, not measured. Device: {simulation.device}. Host: {simulation.host}. Cap: {simulation.cap}.",
+        markup=False,
+    )
+    OUT.print(
+        f"A later request takes {format_seconds(prediction.latency_s)} (the first one after load "
+        f"{format_seconds(prediction.first_latency_s)}; everything streamed "
+        f"{format_seconds(simulation.streamed_latency_s)}) and is charged "
+        f"{format_gib(prediction.peak.charged_bytes)} of VRAM in '{prediction.peak.phase}', of which "
+        f"{format_gib(prediction.peak.live_bytes)} are live tensors: it "
+        f"{'fits' if simulation.fits else 'does not fit'}.",
+        markup=False,
+    )
+    print_lines(simulation.warnings, bullet="warning: ")
+    print_table(simulated_uses_table(prediction, simulation.placements))
+    print_table(memory_table(prediction))

@@ -1,0 +1,76 @@
+"""Options that several commands share, and how their text becomes values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autotune.catalog.registry import find_model
+from autotune.workload import Recipe, Workload
+from runtime.units import parse_bytes, parse_rate
+
+ModelOption = Annotated[str, typer.Option("--model", help="Catalog model; see `autotune models`.")]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", help="Device preset to plan for; see `autotune devices`.")
+]
+CapOption = Annotated[
+    str | None, typer.Option("--vram-cap", help="Device memory the server may use, e.g. 24GiB or 24GB.")
+]
+HostOption = Annotated[str | None, typer.Option("--host-memory", help="Host memory to plan with, e.g. 64GB.")]
+LinkOption = Annotated[
+    str | None, typer.Option("--link-rate", help="Host-to-device rate from pinned memory, e.g. 25GB/s.")
+]
+WidthOption = Annotated[int | None, typer.Option("--width", help="Pixels.", min=1)]
+HeightOption = Annotated[int | None, typer.Option("--height", help="Pixels.", min=1)]
+FramesOption = Annotated[int | None, typer.Option("--frames", help="Frames of a video.", min=1)]
+StepsOption = Annotated[int | None, typer.Option("--steps", help="Sigma points of the schedule.", min=1)]
+TokensOption = Annotated[int | None, typer.Option("--prompt-tokens", help="Tokens of the prompt.", min=1)]
+BatchOption = Annotated[int | None, typer.Option("--batch", help="Images of one request.", min=1)]
+RecipeOption = Annotated[Recipe | None, typer.Option("--recipe", help="Quality recipe of the server.")]
+EngineOption = Annotated[str, typer.Option("--engine", help="Whose behaviour is simulated.")]
+ReserveOption = Annotated[str, typer.Option("--reserve", help="Device memory kept free on purpose.")]
+ProfileOption = Annotated[
+    Path | None, typer.Option("--profile", help="Saved profile.json in place of --model and --device.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+RefreshOption = Annotated[bool, typer.Option("--refresh", help="Read the model's classes again, not the cache.")]
+
+
+def build_workload(
+    model: str,
+    *,
+    width: int | None,
+    height: int | None,
+    frames: int | None,
+    steps: int | None,
+    prompt_tokens: int | None,
+    batch: int | None,
+    recipe: Recipe | None,
+) -> Workload:
+    """The model's default workload with what was typed.
+
+    Raises:
+        InputError: unknown model.
+    """
+    default = find_model(model).default_workload
+    return Workload(
+        width=width or default.width,
+        height=height or default.height,
+        frames=frames or default.frames,
+        steps=steps or default.steps,
+        prompt_tokens=prompt_tokens or default.prompt_tokens,
+        batch=batch or default.batch,
+        recipe=recipe or default.recipe,
+    )
+
+
+def optional_bytes(text: str | None) -> int | None:
+    """A size, or None when nothing was typed."""
+    return None if text is None else parse_bytes(text)
+
+
+def optional_rate(text: str | None) -> float | None:
+    """A rate, or None when nothing was typed."""
+    return None if text is None else parse_rate(text)

@@ -1,0 +1,74 @@
+"""Reads what a planning command works on: facts and target, from the catalog or from a saved profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autotune.capture_cache import load_model_facts
+from autotune.catalog.registry import find_model
+from autotune.cli.options import build_workload, optional_bytes, optional_rate
+from autotune.detect import probe_gpu
+from autotune.model_facts import ModelFacts
+from autotune.profile import Profile, load_profile
+from autotune.workflows.planning import Alternative, list_alternatives
+from autotune.workflows.target import Target, resolve_target, target_of_profile
+from runtime.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Facts, target, the profile they make, and other settings to ask about."""
+
+    facts: ModelFacts
+    target: Target
+    profile: Profile
+    alternatives: tuple[Alternative, ...]
+
+
+def read_inputs(  # noqa: PLR0913 - one parameter per option
+    *,
+    model: str,
+    profile: Path | None,
+    device: str | None,
+    vram_cap: str | None,
+    host_memory: str | None,
+    link_rate: str | None,
+    shape: Mapping[str, Any],
+    refresh: bool,
+    notify: Callable[[str], None],
+) -> Inputs:
+    """Load or capture facts and choose the target.
+
+    Raises:
+        InputError: unknown model or device, a request the server cannot run, or options that contradict each other.
+    """
+    limits = {"vram_cap_bytes": optional_bytes(vram_cap), "host_memory_bytes": optional_bytes(host_memory)}
+    rate = optional_rate(link_rate)
+    if profile is not None:
+        typed = [f"--{name.replace('_', '-')}" for name, value in {"device": device, **shape}.items() if value]
+        if typed:
+            raise InputError(f"--profile already says {', '.join(typed)}: leave out one or the other")
+        saved = load_profile(profile)
+        target = target_of_profile(saved, **limits, pinned_bytes_per_s=rate)
+        return Inputs(facts=saved.facts, target=target, profile=_profile(saved.facts, target), alternatives=())
+    entry = find_model(model)
+    workload = build_workload(model, **shape)
+    target = resolve_target(
+        device=device,
+        detection=probe_gpu() if device is None else None,
+        **limits,
+        pinned_bytes_per_s=rate,
+    )
+    notify(f"reading {entry.name}")
+    facts = load_model_facts(model, workload, refresh=refresh, progress=notify)
+    alternatives = list_alternatives(
+        facts.workload, entry.smaller_canvas, lambda wish: load_model_facts(model, wish, progress=notify)
+    )
+    return Inputs(facts=facts, target=target, profile=_profile(facts, target), alternatives=alternatives)
+
+
+def _profile(facts: ModelFacts, target: Target) -> Profile:
+    return Profile(facts=facts, rates=target.rates, context_bytes=target.context_bytes, device=target.device)

@@ -1,0 +1,71 @@
+"""The profile: facts about one model, workload and device that a plan is made from, as one versioned document."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from autotune.model_facts import ModelFacts
+from autotune.rates import Rates
+from runtime.errors import AutotuneError, ProfileError
+from runtime.plan_document import DeviceSummary
+
+FORMAT = "layerstream-profile"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Everything that predictions rest on.
+
+    Attributes:
+        facts: bytes, order of use and work of the model under its workload.
+        rates: effective rates of the device and its link.
+        context_bytes: CUDA context and kernel modules of a serving process.
+        device: the device, its figures and their sources.
+    """
+
+    format: Literal["layerstream-profile"] = "layerstream-profile"
+    version: Literal[1] = 1
+    facts: ModelFacts
+    rates: Rates
+    context_bytes: int
+    device: DeviceSummary
+
+    @property
+    def digest(self) -> str:
+        """Identifies the facts: equal profiles have equal digests."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
+
+
+def load_profile(path: str | Path) -> Profile:
+    """Read a saved profile.
+
+    Raises:
+        ProfileError: the file cannot be read, is no profile, or is of a version that this program does not know.
+    """
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        raise ProfileError(f"cannot read the profile {path}: {error.strerror or error}") from error
+    try:
+        head = msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProfileError(f"{path} is not JSON ({error}): save it anew with autotune search") from error
+    if head.get("format") != FORMAT or head.get("version") != VERSION:
+        raise ProfileError(
+            f"{path} is no profile of version {VERSION}: it says {head.get('format')!r} version {head.get('version')!r}"
+        )
+    try:
+        return msgspec.json.decode(text, type=Profile)
+    except (msgspec.ValidationError, AutotuneError) as error:
+        raise ProfileError(f"{path} is damaged: {error}") from error
+
+
+def encode_profile(profile: Profile) -> bytes:
+    """``profile`` as JSON."""
+    return msgspec.json.encode(profile) + b"\n"

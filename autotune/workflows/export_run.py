@@ -1,0 +1,48 @@
+"""Exports a plan document with the switches that its prediction assumes."""
+
+from __future__ import annotations
+
+from autotune.catalog.registry import find_model
+from autotune.export.dialects import RECORDED_TARGET
+from autotune.export.recipe import recipe_flags
+from autotune.export.sglang import Export, export_plan
+from autotune.workload import Recipe
+from runtime.errors import InputError, UnsupportedError
+from runtime.plan_document import PlanDocument
+
+
+def export_document(
+    document: PlanDocument,
+    *,
+    target: str = RECORDED_TARGET,
+    allow_loss: bool = False,
+    model_path: str | None = None,
+) -> tuple[Export, str]:
+    """The command for ``target`` and the model path that it serves.
+
+    ``sglang`` alone means the version whose behaviour is recorded.
+
+    Raises:
+        FlagError: unknown target, or one that cannot express the plan.
+        UnsupportedError: the plan is for an engine that is no server.
+    """
+    if not document.plan.engine.startswith("sglang@"):
+        raise UnsupportedError(
+            f"the plan is for the engine {document.plan.engine!r}, which is no server: make one with --engine "
+            f"{RECORDED_TARGET} to export flags"
+        )
+    if target == "sglang":
+        target = RECORDED_TARGET
+    recipe = Recipe(str(document.workload["recipe"]))
+    assumed = recipe_flags(document.model.name, recipe, target)
+    exported = export_plan(document.plan, document.model, target=target, assumed=assumed, allow_loss=allow_loss)
+    return exported, model_path or default_model_path(document.model.name)
+
+
+def default_model_path(model: str) -> str:
+    """The hub repository of a catalog model; the name itself for any other."""
+    try:
+        entry = find_model(model)
+    except InputError:
+        return model
+    return next((alias for alias in entry.aliases if "/" in alias), model)

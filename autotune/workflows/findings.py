@@ -1,0 +1,114 @@
+"""Conclusions in sentences, each made from the figures of one planning run; the most important first."""
+
+from __future__ import annotations
+
+from autotune.cost_model import CostModel
+from autotune.evaluate import Evaluation
+from autotune.workflows.planning import UNCERTAINTY_RATIO, NothingFits, Planned
+from autotune.workflows.target import Target
+from runtime.residency import Mode
+from runtime.units import format_gib, format_percent, format_seconds
+
+
+def list_findings(planned: Planned, costs: CostModel, target: Target) -> tuple[str, ...]:
+    """What the user should know, in the order in which it matters."""
+    findings = [_headline(planned, target)]
+    if planned.tuning_gains:
+        findings.append(_where_tuning_pays(planned))
+    findings.append(_what_binds_time(planned, costs))
+    findings.append(_what_binds_memory(planned, target))
+    for what_if in planned.what_ifs:
+        saved_s = what_if.now_s - what_if.then_s
+        findings.append(
+            f"{what_if.change} would save {format_seconds(max(saved_s, 0.0))} a request "
+            f"({format_percent(max(what_if.gain_ratio, 0.0))})"
+        )
+    return tuple(findings)
+
+
+def describe_nothing_fits(answer: NothingFits, target: Target) -> tuple[str, ...]:
+    """Which limit, what is needed, what is available, and the plan that comes nearest."""
+    peak = answer.nearest.peak
+    placements = "; ".join(f"{item.component}: {item.describe()}" for item in answer.nearest.plan.placements)
+    return (
+        f"nothing fits: the VRAM cap is {target.cap.reason}; the plan that needs least is charged "
+        f"{format_gib(peak.charged_bytes)}, {format_gib(answer.short_bytes)} more",
+        f"its peak is in '{peak.phase}': weights {format_gib(peak.streamed_bytes + peak.standing_bytes)}, activations "
+        f"and frames {format_gib(peak.activation_bytes)}, the rest is context, allocator and reserve",
+        f"the nearest plan: {placements}",
+        "raise --vram-cap, or make the request smaller (--width, --height, --frames), or lower --reserve",
+    )
+
+
+def _headline(planned: Planned, target: Target) -> str:
+    gain = planned.gain_ratio
+    best_s = planned.solution.optimum_score.latency_s
+    streamed_s = planned.streamed.latency_s
+    fits = planned.streamed.peak.charged_bytes <= target.cap.effective_bytes
+    if gain >= UNCERTAINTY_RATIO:
+        text = (
+            f"Tuning pays: {format_seconds(best_s)} a request instead of {format_seconds(streamed_s)} with everything "
+            f"streamed ({format_percent(gain)} less)"
+        )
+        return text if fits else f"{text}, which does not even fit"
+    if not fits:
+        return (
+            f"Streaming everything with the default knobs does not fit "
+            f"({format_gib(planned.streamed.peak.charged_bytes)}); the plan does, at {format_seconds(best_s)} a request"
+        )
+    return (
+        f"Copies are hidden behind compute: residency and prefetch buy {format_percent(max(gain, 0.0))} at most, less "
+        f"than the {format_percent(UNCERTAINTY_RATIO)} by which repeated runs differ. Keep the server's default "
+        "knobs unless you need the VRAM that this plan saves"
+    )
+
+
+def _where_tuning_pays(planned: Planned) -> str:
+    best = max(planned.tuning_gains, key=lambda gain: gain.gain_ratio)
+    gains = ", ".join(f"{gain.setting} {format_percent(gain.gain_ratio)}" for gain in planned.tuning_gains)
+    verb = "pays" if best.gain_ratio >= UNCERTAINTY_RATIO else "would gain more, though still little,"
+    return f"Tuning {verb} where copies weigh more against compute: {gains} on this card and cap"
+
+
+def _what_binds_time(planned: Planned, costs: CostModel) -> str:
+    chosen = planned.chosen
+    compute_s = costs.compute_s()
+    waiting_s = max(chosen.latency_s - compute_s, 0.0)
+    use = max(chosen.uses, key=lambda item: item.total_s)
+    share = format_percent(use.total_s / chosen.latency_s)
+    text = f"{use.component} takes {share} of a request; compute is {format_seconds(compute_s)} of it"
+    if not chosen.plan.streams(use.component):
+        return f"{text}, {format_seconds(waiting_s)} are waiting for copies"
+    copy_s, layer_s, stack = _heaviest_stack(costs, chosen, use.component)
+    per_pass = (
+        f"one pass of its {stack} streams for {format_seconds(copy_s)} and computes for {format_seconds(layer_s)}, so "
+        f"{'compute' if layer_s >= copy_s else 'the link'} binds"
+    )
+    return f"{text}, {format_seconds(waiting_s)} are waiting for copies; {per_pass}"
+
+
+def _heaviest_stack(costs: CostModel, chosen: Evaluation, component: str) -> tuple[float, float, str]:
+    """Seconds of copies and of compute in one pass of the stack that streams most in total, and its name."""
+    placement = chosen.plan.placement(component)
+    best = (-1.0, 0.0, 0.0, "")
+    for use in costs.facts.request.uses:
+        if use.component != component:
+            continue
+        for group in use.groups:
+            for stack in group.stacks:
+                copies, computes = costs.layer_costs(component, stack)
+                streamed = placement.streamed_layers(len(copies))
+                copy_s = sum(copies[layer] for layer in streamed)
+                best = max(best, (group.passes * (copy_s + sum(computes)), copy_s, sum(computes), stack))
+    return best[1], best[2], best[3]
+
+
+def _what_binds_memory(planned: Planned, target: Target) -> str:
+    peak = planned.chosen.peak
+    free = target.cap.effective_bytes - peak.charged_bytes
+    whole = [item.component for item in planned.chosen.plan.placements if item.mode is Mode.RESIDENT]
+    text = (
+        f"The peak is charged {format_gib(peak.charged_bytes)} of {format_gib(target.cap.effective_bytes)}, in "
+        f"'{peak.phase}'; {format_gib(free)} stay free"
+    )
+    return f"{text} with {', '.join(whole)} resident" if whole else text

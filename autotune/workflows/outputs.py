@@ -1,0 +1,144 @@
+"""Writes a planning run into a folder: all files or none, and never over something that is there already."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import pandas as pd
+
+from autotune.exact import CurvePoint
+from autotune.export.script import serve_script
+from autotune.export.sglang import Export
+from autotune.profile import Profile, encode_profile
+from autotune.study import StudyResult
+from reports.markdown import render_report
+from runtime.errors import InputError
+from runtime.plan import Plan
+from runtime.plan_document import PlanDocument, encode_plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFiles:
+    """What a run folder is made of."""
+
+    document: PlanDocument
+    profile: Profile
+    curve: tuple[CurvePoint, ...]
+    study: StudyResult | None
+    export: Export
+    model_path: str
+
+
+def choose_folder(out: Path | None, model: str, now: datetime) -> Path:
+    """``--out``, or a new folder under ``runs/`` named after the model and the time."""
+    return out if out is not None else Path("runs") / f"{model}-{now:%Y%m%d-%H%M%S}"
+
+
+def check_folder(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that holds something, before any work is done.
+
+    Raises:
+        InputError: it is a file, or not empty and ``overwrite`` is not set, or not a run folder.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"--out {folder} is a file: name a folder")
+    names = {path.name for path in folder.iterdir()}
+    if names and not overwrite:
+        raise InputError(f"--out {folder} is not empty: name another folder, or add --overwrite to replace that run")
+    if names and "plan.json" not in names:
+        raise InputError(f"--out {folder} holds something other than a run of this program: name another folder")
+
+
+def write_run(folder: Path, files: RunFiles, *, overwrite: bool) -> None:
+    """Write every file beside the folder, then put it in place in one step.
+
+    Raises:
+        InputError: the folder is taken, or cannot be written.
+    """
+    check_folder(folder, overwrite=overwrite)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as draft_name:
+            draft = Path(draft_name) / "run"
+            draft.mkdir()
+            _write_files(draft, files)
+            replaced = Path(draft_name) / "replaced"
+            if folder.exists():
+                folder.rename(replaced)
+            try:
+                draft.rename(folder)
+            except OSError:
+                if replaced.exists():
+                    replaced.rename(folder)
+                raise
+            shutil.rmtree(replaced, ignore_errors=True)
+    except OSError as error:
+        raise InputError(f"cannot write the run to {folder}: {error.strerror or error}") from error
+
+
+def _write_files(folder: Path, files: RunFiles) -> None:
+    document, export = files.document, files.export
+    script = serve_script(export, files.model_path, _script_comments(document))
+    flags = [" ".join(option) for option in export.options()]
+    (folder / "plan.json").write_bytes(encode_plan(document))
+    (folder / "profile.json").write_bytes(encode_profile(files.profile))
+    (folder / "report.md").write_text(
+        render_report(document, export.command_line(files.model_path).splitlines(), export.notes), encoding="utf-8"
+    )
+    (folder / "flags.txt").write_text("\n".join(flags) + "\n", encoding="utf-8")
+    (folder / "serve.sh").write_text(script, encoding="utf-8")
+    (folder / "serve.sh").chmod(0o755)
+    trials_frame(files.study, document.plan).to_csv(folder / "trials.csv", index=False)
+    curve_frame(files.curve, document).to_csv(folder / "pareto.csv", index=False)
+
+
+def trials_frame(study: StudyResult | None, plan: Plan) -> pd.DataFrame:
+    """One row per trial: what was tried, what it scored."""
+    names = [placement.component for placement in plan.placements]
+    columns = ["number", "origin", "feasible", "latency_s", "charged_bytes", "repeated", "failure", *names]
+    rows = [
+        [
+            record.number,
+            record.origin,
+            record.feasible,
+            record.score.latency_s if record.score else None,
+            record.score.charged_bytes if record.score else None,
+            record.repeated,
+            record.failure,
+            *(record.plan.placement(name).describe() for name in names),
+        ]
+        for record in (study.records if study else ())
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def curve_frame(curve: tuple[CurvePoint, ...], document: PlanDocument) -> pd.DataFrame:
+    """The trade-off curve, one row per corner, and whether it fits under the cap."""
+    names = [placement.component for placement in document.plan.placements]
+    rows = [
+        [
+            point.charged_bytes,
+            point.latency_s,
+            point.charged_bytes <= document.cap.effective_bytes,
+            *(point.plan.placement(name).describe() for name in names),
+        ]
+        for point in curve
+    ]
+    return pd.DataFrame(rows, columns=["charged_bytes", "latency_s", "fits", *names])
+
+
+def _script_comments(document: PlanDocument) -> list[str]:
+    prediction = document.prediction
+    return [
+        f"{document.model.name} on {document.device.title}, made by {document.program}",
+        f"estimated: {prediction.latency_s:.1f} s a request, {prediction.peak.charged_bytes / 2**30:.2f} GiB of VRAM",
+        f"device: {document.device.origin}",
+        f"host memory: {document.host.origin}",
+        f"plan: {document.command}",
+    ]

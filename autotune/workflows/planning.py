@@ -1,0 +1,242 @@
+"""From a target and facts to a decision: the exact optimum, what it is compared with, and what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from autotune.cost_model import CostModel
+from autotune.evaluate import Evaluation, Evaluator, Score
+from autotune.exact import DEFAULT_TIE_RATIO, CurvePoint, ExactSolution, ExactSolver
+from autotune.memory_model import DEFAULT_RESERVE_BYTES, MemoryModel, MemorySettings
+from autotune.model_facts import ModelFacts
+from autotune.rates import Rates
+from autotune.space import SearchSpace
+from autotune.study import StudyResult, StudySettings, run_study
+from autotune.study_space import StudySpace
+from autotune.workflows.target import Target
+from autotune.workload import Workload
+from runtime.engines.registry import DEFAULT_ENGINE, find_engine
+from runtime.plan import Placement, Plan
+from runtime.plan_document import TuningGain, WhatIf
+from runtime.residency import Mode
+from runtime.units import GIB
+
+Notify = Callable[[str], None]
+
+# The spread that public repeats of one configuration show: 269.5 and 273.8 s (PM045), 19.95 and 19.97 s (PM100). A
+# predicted gain below it could not be told from no gain.
+UNCERTAINTY_RATIO = 0.02
+
+_MORE_VRAM_BYTES = 2 * GIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningSettings:
+    """How to search.
+
+    Attributes:
+        engine: whose behaviour is simulated.
+        space: what is searched.
+        tie_ratio: plans this close to the optimum count as equally fast.
+        reserve_bytes: device memory kept free on purpose.
+        study: the Optuna sweep; None for none.
+    """
+
+    engine: str = DEFAULT_ENGINE
+    space: SearchSpace = field(default_factory=SearchSpace)
+    tie_ratio: float = DEFAULT_TIE_RATIO
+    reserve_bytes: int = DEFAULT_RESERVE_BYTES
+    study: StudySettings | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingFits:
+    """The answer when no plan stays within the cap: the one that comes nearest, and what it needs."""
+
+    cap_bytes: int
+    nearest: Evaluation
+
+    @property
+    def short_bytes(self) -> int:
+        """What is missing."""
+        return self.nearest.peak.charged_bytes - self.cap_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """The answer when something fits.
+
+    Attributes:
+        solution: optimum and chosen plan.
+        chosen: the chosen plan, in full.
+        streamed: everything streamed, one layer ahead, nothing resident: what the server's knobs default to.
+        resident_s: compute alone, the bound that everything resident would reach.
+        resident_bytes: what everything resident would be charged.
+        curve: the trade-off between latency and VRAM.
+        what_ifs, tuning_gains: what would change the answer, and where tuning would pay.
+        study: the Optuna sweep, if one was asked for.
+    """
+
+    solution: ExactSolution
+    chosen: Evaluation
+    streamed: Evaluation
+    resident_s: float
+    resident_bytes: int
+    curve: tuple[CurvePoint, ...]
+    what_ifs: tuple[WhatIf, ...]
+    tuning_gains: tuple[TuningGain, ...]
+    study: StudyResult | None
+
+    @property
+    def gain_ratio(self) -> float:
+        """Share of the streamed plan's latency that the optimum saves."""
+        return 1 - self.solution.optimum_score.latency_s / self.streamed.latency_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Another setting in which to ask whether tuning pays: what it is, and the facts under it."""
+
+    setting: str
+    facts: Callable[[], ModelFacts]
+
+
+def build_evaluator(facts: ModelFacts, rates: Rates, context_bytes: int, settings: PlanningSettings) -> Evaluator:
+    """What predicts plans of ``facts`` on a device with ``rates``."""
+    memory = MemorySettings(context_bytes=context_bytes, reserve_bytes=settings.reserve_bytes)
+    return Evaluator(CostModel(facts, rates), MemoryModel(facts, memory), find_engine(settings.engine))
+
+
+def streamed_plan(facts: ModelFacts, engine: str) -> Plan:
+    """Everything with layers streams with the server's default knobs; what it keeps resident by default stays so."""
+    placements = []
+    for component in facts.model.components:
+        streams = component.max_layers > 0 and component.default_mode != Mode.RESIDENT
+        mode = Mode.LAYERWISE_OFFLOAD if streams else Mode.RESIDENT
+        placements.append(Placement(component=component.name, mode=mode))
+    return Plan(engine=engine, placements=tuple(placements))
+
+
+def resident_plan(facts: ModelFacts, engine: str) -> Plan:
+    """Every component resident."""
+    placements = (Placement(component=component.name, mode=Mode.RESIDENT) for component in facts.model.components)
+    return Plan(engine=engine, placements=tuple(placements))
+
+
+def make_plan(
+    facts: ModelFacts,
+    target: Target,
+    settings: PlanningSettings,
+    *,
+    alternatives: tuple[Alternative, ...] = (),
+    notify: Notify = lambda _: None,
+    study_progress: Callable[[int, int], None] | None = None,
+) -> Planned | NothingFits:
+    """Search ``facts`` on ``target``.
+
+    ``alternatives`` are looked at only when tuning does not pay for ``facts`` themselves.
+    """
+    evaluator = build_evaluator(facts, target.rates, target.context_bytes, settings)
+    cap = target.cap.effective_bytes
+    notify("predicting every placement of every component")
+    solver = ExactSolver(evaluator, settings.space)
+    solution = solver.solve(cap, settings.tie_ratio)
+    if solution is None:
+        nearest, _ = solver.smallest()
+        return NothingFits(cap_bytes=cap, nearest=evaluator.evaluate(nearest))
+    study = None
+    if settings.study is not None:
+        notify("running the Optuna study")
+        seeds = _seeds(facts, solution, settings)
+        space = StudySpace(facts.model, settings.space, settings.engine)
+        study = run_study(space, evaluator.score, cap, settings.study, seeds=seeds, progress=study_progress)
+    resident = evaluator.score(resident_plan(facts, settings.engine))
+    planned = Planned(
+        solution=solution,
+        chosen=evaluator.evaluate(solution.chosen),
+        streamed=evaluator.evaluate(streamed_plan(facts, settings.engine)),
+        resident_s=resident.latency_s,
+        resident_bytes=resident.charged_bytes,
+        curve=solver.trade_off(),
+        what_ifs=_ask_what_if(solver, target, settings, solution.optimum_score),
+        tuning_gains=(),
+        study=study,
+    )
+    if planned.gain_ratio >= UNCERTAINTY_RATIO or not alternatives:
+        return planned
+    return replace(planned, tuning_gains=_ask_where_tuning_pays(target, settings, alternatives, notify))
+
+
+def _seeds(facts: ModelFacts, solution: ExactSolution, settings: PlanningSettings) -> list[tuple[str, Plan]]:
+    """The exact plans, the server's knob defaults, and neighbours of the chosen plan."""
+    seeds = [
+        ("exact optimum", solution.optimum),
+        ("chosen plan", solution.chosen),
+        ("everything streamed", streamed_plan(facts, settings.engine)),
+    ]
+    for placement in solution.chosen.placements:
+        component = facts.model.component(placement.component)
+        if placement.mode is not Mode.LAYERWISE_OFFLOAD:
+            continue
+        for resident in (placement.resident - 1, placement.resident + 1):
+            if 0 <= resident <= component.max_layers:
+                neighbour = replace(placement, resident=resident)
+                placements = tuple(
+                    neighbour if other.component == placement.component else other
+                    for other in solution.chosen.placements
+                )
+                plan = Plan(engine=settings.engine, placements=placements)
+                seeds.append((f"neighbour: {placement.component}.resident={resident}", plan))
+    return seeds
+
+
+def _ask_what_if(solver: ExactSolver, target: Target, settings: PlanningSettings, now: Score) -> tuple[WhatIf, ...]:
+    more = solver.solve(target.cap.effective_bytes + _MORE_VRAM_BYTES, settings.tie_ratio)
+    found = []
+    if more is not None:
+        found.append(WhatIf(change="2 GiB more VRAM", now_s=now.latency_s, then_s=more.optimum_score.latency_s))
+    return tuple(found)
+
+
+def _ask_where_tuning_pays(
+    target: Target, settings: PlanningSettings, alternatives: tuple[Alternative, ...], notify: Notify
+) -> tuple[TuningGain, ...]:
+    gains = []
+    # One or two layers ahead: this is a hint where to look, and the whole range takes four times as long.
+    space = replace(settings.space, max_prefetch=min(settings.space.max_prefetch, 2))
+    for alternative in alternatives:
+        notify(f"looking whether tuning would pay for {alternative.setting}")
+        facts = alternative.facts()
+        evaluator = build_evaluator(facts, target.rates, target.context_bytes, settings)
+        solution = ExactSolver(evaluator, space).solve(target.cap.effective_bytes, settings.tie_ratio)
+        if solution is None:
+            continue
+        streamed = evaluator.score(streamed_plan(facts, settings.engine))
+        gains.append(
+            TuningGain(
+                setting=alternative.setting,
+                streamed_s=streamed.latency_s,
+                best_s=solution.optimum_score.latency_s,
+            )
+        )
+    return tuple(gains)
+
+
+def list_alternatives(
+    workload: Workload, smaller: tuple[int, int] | None, load: Callable[[Workload], ModelFacts]
+) -> tuple[Alternative, ...]:
+    """Settings in which copies weigh more: a smaller canvas, fewer steps, both."""
+    few_steps = 8
+    wishes: list[tuple[str, Workload]] = []
+    if smaller is not None and (workload.width, workload.height) != smaller:
+        canvas = replace(workload, width=smaller[0], height=smaller[1])
+        wishes.append((f"{smaller[0]}x{smaller[1]}", canvas))
+        if workload.steps > few_steps:
+            wishes.append((f"{smaller[0]}x{smaller[1]} in {few_steps} steps", replace(canvas, steps=few_steps)))
+    if workload.steps > few_steps:
+        wishes.append((f"{few_steps} steps", replace(workload, steps=few_steps)))
+    return tuple(
+        Alternative(setting=setting, facts=lambda wish=wish: load(wish))  # type: ignore[misc]
+        for setting, wish in wishes
+    )

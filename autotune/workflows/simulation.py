@@ -1,0 +1,56 @@
+"""Predicts one given plan and puts it beside everything streamed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.evaluate import Evaluator
+from autotune.profile import Profile
+from autotune.workflows.document import build_prediction, describe_workload, host_findings, list_assumptions
+from autotune.workflows.planning import PlanningSettings
+from autotune.workflows.target import Target
+from runtime.plan import Plan
+from runtime.plan_document import Prediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """One plan's prediction, with what it was made for.
+
+    Attributes:
+        fits: whether the peak stays within the cap.
+        streamed_latency_s: a later request with everything streamed, for comparison.
+        warnings: what makes the figures too good.
+    """
+
+    engine: str
+    workload: dict[str, int | str]
+    device: str
+    host: str
+    cap: str
+    placements: dict[str, str]
+    prediction: Prediction
+    fits: bool
+    streamed_latency_s: float
+    warnings: tuple[str, ...]
+    assumptions: tuple[str, ...]
+
+
+def simulate_plan(
+    evaluator: Evaluator, plan: Plan, streamed: Plan, target: Target, profile: Profile, settings: PlanningSettings
+) -> Simulation:
+    """Evaluate ``plan``; a plan that does not fit is an outcome, not an error."""
+    evaluation = evaluator.evaluate(plan)
+    return Simulation(
+        engine=settings.engine,
+        workload=describe_workload(profile),
+        device=target.device.origin,
+        host=target.host.origin,
+        cap=target.cap.reason,
+        placements={placement.component: placement.describe() for placement in plan.placements},
+        prediction=build_prediction(evaluation, evaluator.cost_model),
+        fits=evaluation.peak.charged_bytes <= target.cap.effective_bytes,
+        streamed_latency_s=evaluator.score(streamed).latency_s,
+        warnings=host_findings(evaluation, target),
+        assumptions=list_assumptions(profile, target, settings),
+    )

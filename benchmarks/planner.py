@@ -1,0 +1,155 @@
+"""How fast the planner is, and how far Optuna stays behind the exact optimum.
+
+Measured, on whatever machine runs it:
+
+- evaluations per second: distinct random whole-request plans, each put together from its components' host programs and
+  replayed in full (latency of a later request) with its peak over the whole life. No result is reused; what is kept
+  between plans is the host program and the phase bytes of a component's placement, which do not depend on the others.
+  Both processes start cold, with the cycle collector paused as the solver pauses it. One process and two are reported.
+- exact solve: building the tables of all placements (prefetch 1 to 8) from nothing, then solving each cap.
+- Optuna: gap of the best feasible trial to the exact optimum after 100 and 300 trials, cold (median and worst of three
+  seeds) and seeded with the exact plan.
+
+Protocol: facts come from the cache and are loaded before the clock starts; wall-clock times by ``perf_counter``; the last
+line is one JSON object. Run it on an idle machine: ``make bench``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from autotune.capture_cache import load_model_facts
+from autotune.collector import paused_collector
+from autotune.evaluate import Evaluator
+from autotune.exact import ExactSolver
+from autotune.hardware import find_device
+from autotune.rates import derive_rates
+from autotune.space import SearchSpace
+from autotune.study import StudySettings, run_study
+from autotune.study_space import StudySpace
+from autotune.workflows.planning import PlanningSettings, build_evaluator
+from runtime.engines.registry import DEFAULT_ENGINE
+from runtime.plan import Plan
+from runtime.units import GIB
+
+DEVICE = "rtx-5090"
+MODELS = ("H3", "Qwen-Image")
+CAPS_GIB = (12, 16, 24, 32)
+PLANS = 6_000
+SEEDS = (0, 1, 2)
+
+
+def make_evaluator(model: str) -> Evaluator:
+    """A fresh evaluator: nothing is kept from an earlier one."""
+    device = find_device(DEVICE)
+    return build_evaluator(load_model_facts(model), derive_rates(device), device.context_bytes, PlanningSettings())
+
+
+def draw_plans(model: str, count: int, seed: int) -> list[Plan]:
+    """Distinct random plans of the whole search space."""
+    space, components = SearchSpace(), load_model_facts(model).model.components
+    choices = [space.placements(component) for component in components]
+    rng = random.Random(seed)
+    plans: dict[Plan, None] = {}
+    while len(plans) < count:
+        plans[Plan(engine=DEFAULT_ENGINE, placements=tuple(rng.choice(options) for options in choices))] = None
+    return list(plans)
+
+
+def score_all(job: tuple[str, int, int]) -> float:
+    """Seconds to score ``count`` plans of ``model`` from cold."""
+    model, count, seed = job
+    plans, evaluator = draw_plans(model, count, seed), make_evaluator(model)
+    with paused_collector():
+        begin = time.perf_counter()
+        for plan in plans:
+            evaluator.score(plan)
+        return time.perf_counter() - begin
+
+
+def measure_evaluations(model: str) -> dict[str, float]:
+    """Plans per second in one process, and in two that run at once."""
+    one_s = score_all((model, PLANS, 0))
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        both = list(pool.map(score_all, [(model, PLANS, 1), (model, PLANS, 2)]))
+    return {"one_process_per_s": PLANS / one_s, "two_processes_per_s": 2 * PLANS / max(both)}
+
+
+def measure_exact(model: str) -> tuple[ExactSolver, dict[str, float]]:
+    """Build and solve; the solver serves the Optuna part too."""
+    evaluator = make_evaluator(model)
+    begin = time.perf_counter()
+    solver = ExactSolver(evaluator, SearchSpace())
+    built_s = time.perf_counter() - begin
+    begin = time.perf_counter()
+    for cap in CAPS_GIB:
+        solver.solve(cap * GIB)
+    return solver, {
+        "build_s": built_s,
+        "solve_four_caps_s": time.perf_counter() - begin,
+        "combinations": len(solver.bound_s),
+    }
+
+
+def measure_optuna(model: str, solver: ExactSolver) -> dict[str, dict[str, float | str | None]]:
+    """Gap to the exact optimum, cap by cap."""
+    space = StudySpace(load_model_facts(model).model, SearchSpace(), DEFAULT_ENGINE)
+    found: dict[str, dict[str, float | str | None]] = {}
+    for cap in CAPS_GIB:
+        solution = solver.solve(cap * GIB)
+        if solution is None:
+            found[f"{cap}GiB"] = {"outcome": "nothing fits"}
+            continue
+        best_s = solution.optimum_score.latency_s
+        gaps: dict[str, float | str | None] = {}
+        for trials in (100, 300):
+            cold = [gap(space, solver, cap, trials, seed, None, best_s) for seed in SEEDS]
+            gaps[f"cold_{trials}_median"] = statistics.median(cold)
+            gaps[f"cold_{trials}_worst"] = max(cold)
+        gaps["seeded_100"] = gap(space, solver, cap, 100, 0, solution.optimum, best_s)
+        found[f"{cap}GiB"] = {
+            name: value if isinstance(value, str) or value != float("inf") else None for name, value in gaps.items()
+        }
+    return found
+
+
+def gap(
+    space: StudySpace, solver: ExactSolver, cap: int, trials: int, seed: int, start: Plan | None, best_s: float
+) -> float:
+    """Share by which the best feasible trial is slower than the optimum; infinite when no trial was feasible."""
+    seeds = [] if start is None else [("exact optimum", start)]
+    settings = StudySettings(trials=trials, seed=seed)
+    best = run_study(space, solver.evaluator.score, cap * GIB, settings, seeds=seeds).best
+    return float("inf") if best is None or best.score is None else best.score.latency_s / best_s - 1
+
+
+def main() -> None:
+    """Measure everything, say it line by line, and print one JSON object last."""
+    result: dict[str, object] = {
+        "benchmark": "planner",
+        "device": DEVICE,
+        "cores": os.cpu_count(),
+        "python": sys.version,
+    }
+    for model in MODELS:
+        load_model_facts(model)
+        evaluations = measure_evaluations(model)
+        solver, exact = measure_exact(model)
+        optuna = measure_optuna(model, solver)
+        print(f"{model}: {evaluations}")
+        print(f"{model}: exact {exact}")
+        for cap, gaps in optuna.items():
+            print(f"{model}: optuna at {cap}: {gaps}")
+        result[model] = {"evaluations": evaluations, "exact": exact, "optuna": optuna}
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""A plan document as a short Markdown report. Pure: text in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports.tables import Table, comparison_table, component_table, memory_table, placement_table, what_if_table
+from runtime.plan_document import PlanDocument
+from runtime.units import format_gib, format_seconds
+
+
+def render_report(document: PlanDocument, flags: Sequence[str], notes: Sequence[str]) -> str:
+    """The report of one plan; ``flags`` are the lines of the exported command, ``notes`` what the export must add."""
+    parts = [
+        f"# {document.model.name} on {document.device.title}",
+        summary_line(document),
+        _bullets(document.findings),
+        render_table(component_table(document)),
+        render_table(comparison_table(document)),
+        render_table(what_if_table(document)) if document.what_ifs or document.tuning_gains else "",
+        render_table(placement_table(document)),
+        render_table(memory_table(document.prediction)),
+        "## Flags for the server",
+        "```bash\n" + "\n".join(flags) + "\n```",
+        _bullets(notes),
+        "## What this rests on",
+        _bullets(document.assumptions),
+        "Not modelled:",
+        _bullets(document.not_modelled),
+        "## Figures of the device",
+        render_table(figure_table(document)),
+        "## Made by",
+        f"{document.program} at {document.created}, profile {document.profile_id}:",
+        f"```bash\n{document.command}\n```",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def summary_line(document: PlanDocument) -> str:
+    """What was planned for, and the figures of the plan, in one paragraph. Every figure is an estimate and says so."""
+    work = document.workload
+    prediction = document.prediction
+    return (
+        f"Estimated, not measured. {work['width']}x{work['height']}, {work['frames']} frames, {work['steps']} steps, "
+        f"{work['prompt_tokens']} prompt tokens, batch {work['batch']}, recipe {work['recipe']}. "
+        f"A later request takes {format_seconds(prediction.latency_s)} (the first one after load "
+        f"{format_seconds(prediction.first_latency_s)}) and is charged {format_gib(prediction.peak.charged_bytes)} of "
+        f"VRAM. Cap: {document.cap.reason}. Host: {document.host.origin}. Device: {document.device.origin}."
+    )
+
+
+def figure_table(document: PlanDocument) -> Table:
+    """Every figure that entered the prediction, with its source."""
+    rows = tuple(
+        (name, f"{figure.value:,.4g}", figure.unit, figure.source) for name, figure in document.device.figures.items()
+    )
+    return Table(title="", columns=("figure", "value", "unit", "source"), rows=rows, numeric=frozenset({"value"}))
+
+
+def render_table(table: Table) -> str:
+    """``table`` in Markdown, under its title."""
+    head = "| " + " | ".join(table.columns) + " |"
+    rule = "| " + " | ".join("---:" if name in table.numeric else "---" for name in table.columns) + " |"
+    rows = ["| " + " | ".join(_escape(cell) for cell in row) + " |" for row in table.rows]
+    text = "\n".join([head, rule, *rows])
+    return f"## {table.title}\n\n{text}" if table.title else text
+
+
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _escape(cell: str) -> str:
+    return cell.replace("|", "\\|").replace("\n", " ")

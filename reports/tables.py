@@ -1,0 +1,165 @@
+"""A plan document as tables: rows of text, the same on the terminal, in Markdown and in files. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runtime.model_spec import ComponentSpec
+from runtime.plan import Placement
+from runtime.plan_document import PlanDocument, Prediction, UsePrediction
+from runtime.residency import Mode
+from runtime.units import GIB, format_gib, format_percent, format_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A title, column heads, and rows of as many cells; ``numeric`` names the columns to align to the right."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: frozenset[str] = frozenset()
+
+
+def component_table(document: PlanDocument) -> Table:
+    """Per component: bytes, layers, passes, placement, time of its uses, VRAM in its worst use."""
+    rows = []
+    for component in document.model.components:
+        uses = [use for use in document.prediction.uses if use.component == component.name]
+        total_s = sum(use.end_s - use.start_s for use in uses)
+        waits_s = max(sum(use.end_s - use.start_s - use.compute_s for use in uses), 0.0)
+        phases = [phase for phase in document.prediction.phases if phase.phase.endswith(f": {component.name}")]
+        peak = max((phase.charged_bytes for phase in phases), default=0)
+        placement = document.plan.placement(component.name)
+        streams = placement.mode is Mode.LAYERWISE_OFFLOAD
+        rows.append(
+            (
+                component.name,
+                _gib(component.run_bytes),
+                _count_layers(component),
+                _count_passes(uses),
+                str(placement.mode),
+                str(placement.prefetch) if streams else "",
+                _describe_residents(placement),
+                format_seconds(total_s),
+                format_seconds(waits_s),
+                _gib(peak),
+            )
+        )
+    columns = ("component", "GiB", "layers", "passes", "mode", "ahead", "resident", "time", "waits", "VRAM GiB")
+    numeric = frozenset({"GiB", "ahead", "time", "waits", "VRAM GiB"})
+    return Table(title="Components", columns=columns, rows=tuple(rows), numeric=numeric)
+
+
+def comparison_table(document: PlanDocument) -> Table:
+    """The plan beside what it is compared with."""
+    rows = tuple(
+        (
+            item.name,
+            format_seconds(item.latency_s),
+            format_gib(item.charged_bytes),
+            "yes" if item.fits else "no",
+            item.meaning,
+        )
+        for item in document.comparisons
+    )
+    return Table(
+        title="Compared",
+        columns=("", "request", "VRAM charged", "fits", "what it is"),
+        rows=rows,
+        numeric=frozenset({"request", "VRAM charged"}),
+    )
+
+
+def memory_table(prediction: Prediction) -> Table:
+    """Device memory of the phases that matter: load, every phase of a later request, the peak of the first one."""
+    first = max(
+        (phase for phase in prediction.phases if phase.phase.startswith("first request")),
+        key=lambda phase: phase.charged_bytes,
+        default=None,
+    )
+    rows = [
+        (
+            phase.phase,
+            _gib(phase.standing_bytes),
+            _gib(phase.streamed_bytes),
+            _gib(phase.activation_bytes),
+            _gib(phase.live_bytes),
+            _gib(phase.charged_bytes),
+        )
+        for phase in prediction.phases
+        if phase is first or (not phase.phase.startswith("first request") and ": after " not in phase.phase)
+    ]
+    columns = ("phase", "standing weights", "streamed weights", "activations, frames", "live", "charged")
+    numeric = frozenset(columns[1:])
+    return Table(
+        title="Device memory at the peak of each phase, GiB", columns=columns, rows=tuple(rows), numeric=numeric
+    )
+
+
+def placement_table(document: PlanDocument) -> Table:
+    """Every setting of every component."""
+    rows = []
+    for placement in document.plan.placements:
+        streamed = placement.mode is Mode.LAYERWISE_OFFLOAD
+        rows.append(
+            (
+                placement.component,
+                str(placement.mode),
+                str(placement.prefetch) if streamed else "",
+                str(placement.resident) if streamed else "",
+                str(placement.policy) if streamed else "",
+                str(placement.lifetime) if streamed else "",
+                format_gib(document.prediction.host_bytes.get(placement.component, 0)),
+            )
+        )
+    return Table(
+        title="Placements",
+        columns=("component", "mode", "prefetch", "resident layers", "policy", "lifetime", "host copy"),
+        rows=tuple(rows),
+        numeric=frozenset({"prefetch", "resident layers", "host copy"}),
+    )
+
+
+def what_if_table(document: PlanDocument) -> Table:
+    """What a change would give, and where tuning would pay."""
+    rows = [
+        (item.change, format_seconds(item.now_s), format_seconds(item.then_s), format_percent(item.gain_ratio))
+        for item in document.what_ifs
+    ]
+    rows += [
+        (
+            f"tuning at {item.setting}",
+            format_seconds(item.streamed_s),
+            format_seconds(item.best_s),
+            format_percent(item.gain_ratio),
+        )
+        for item in document.tuning_gains
+    ]
+    return Table(
+        title="What would change it",
+        columns=("change", "request now", "then", "saved"),
+        rows=tuple(rows),
+        numeric=frozenset({"request now", "then", "saved"}),
+    )
+
+
+def _describe_residents(placement: Placement) -> str:
+    if placement.mode is not Mode.LAYERWISE_OFFLOAD:
+        return ""
+    return f"{placement.resident} {placement.policy} {placement.lifetime}" if placement.resident else "0"
+
+
+def _count_layers(component: ComponentSpec) -> str:
+    counts = [len(stack.layers) for stack in component.stacks]
+    if len(counts) > 3:
+        return f"{sum(counts)} in {len(counts)} stacks"
+    return " + ".join(map(str, counts)) or "none"
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / GIB:,.2f}"
+
+
+def _count_passes(uses: list[UsePrediction]) -> str:
+    return " + ".join(str(part.count) for use in uses for part in use.passes) or "none"
