@@ -7,7 +7,7 @@ visited in the order of the bound and replayed whole, until no bound is left bel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 

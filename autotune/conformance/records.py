@@ -51,7 +51,7 @@ class ScheduleRecord(Knobs, frozen=True, kw_only=True):
     stacks: Annotated[list[StackLength], msgspec.Meta(min_length=1, max_length=26)]
     setup: list[RecordedAction]
     setup_live: LiveLayers
-    passes: list[list[RecordedAction]]
+    passes: tuple[list[RecordedAction], list[RecordedAction]]
     live_after_passes: LiveLayers
     finish: list[RecordedAction]
     live_after_finish: LiveLayers

@@ -1,0 +1,33 @@
+"""Runs the command line in this process and keeps captured models between tests and workers."""
+
+import sys
+
+import pytest
+
+from autotune.cli import main
+
+
+@pytest.fixture(autouse=True, scope="session")
+def shared_cache(tmp_path_factory):
+    """One cache of captured models for all workers of a run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path_factory.getbasetemp().parent / "model-cache"))
+        yield
+
+
+@pytest.fixture
+def run_cli(monkeypatch, capsys):
+    """Call ``autotune`` with arguments; returns exit code, standard output and standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["autotune", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return code, captured.out, captured.err
+
+    return run
