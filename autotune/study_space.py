@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
+from autotune.neighbours import draw_neighbour
 from autotune.space import SearchSpace, fold
 from runtime.errors import InputError
 from runtime.model_spec import ComponentSpec, ModelSpec
@@ -60,6 +63,10 @@ class StudySpace:
                 raise InputError(f"{component.name}: {placement.describe()} lies outside the searched space")
             placements.append(placement)
         return Plan(engine=self._engine, placements=tuple(placements))
+
+    def draw_neighbour(self, plan: Plan, rng: random.Random, is_known: Callable[[Plan], bool]) -> Plan | None:
+        """A plan near ``plan`` that is not known yet; None when none is found."""
+        return draw_neighbour(self._model, self._space, plan, rng, is_known)
 
     def to_params(self, plan: Plan) -> dict[str, Any]:
         """The parameters that would have suggested ``plan``."""

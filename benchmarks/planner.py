@@ -10,8 +10,8 @@ Measured, on whatever machine runs it:
 - Optuna: gap of the best feasible trial to the exact optimum after 100 and 300 trials, cold (median and worst of three
   seeds) and seeded with the exact plan.
 
-Protocol: facts come from the cache and are loaded before the clock starts; wall-clock times by ``perf_counter``; the last
-line is one JSON object. Run it on an idle machine: ``make bench``.
+Protocol: facts come from the cache and are loaded before the clock starts; wall-clock times by ``perf_counter``; the
+last line is one JSON object. Run it on an idle machine: ``make bench``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -110,23 +111,30 @@ def measure_optuna(model: str, solver: ExactSolver) -> dict[str, dict[str, float
         best_s = solution.optimum_score.latency_s
         gaps: dict[str, float | str | None] = {}
         for trials in (100, 300):
-            cold = [gap(space, solver, cap, trials, seed, None, best_s) for seed in SEEDS]
+            cold = [
+                measure_gap(space, solver, cap * GIB, StudySettings(trials=trials, seed=seed), best_s) for seed in SEEDS
+            ]
             gaps[f"cold_{trials}_median"] = statistics.median(cold)
             gaps[f"cold_{trials}_worst"] = max(cold)
-        gaps["seeded_100"] = gap(space, solver, cap, 100, 0, solution.optimum, best_s)
+        start = [("exact optimum", solution.optimum)]
+        gaps["seeded_100"] = measure_gap(space, solver, cap * GIB, StudySettings(trials=100), best_s, seeds=start)
         found[f"{cap}GiB"] = {
             name: value if isinstance(value, str) or value != float("inf") else None for name, value in gaps.items()
         }
     return found
 
 
-def gap(
-    space: StudySpace, solver: ExactSolver, cap: int, trials: int, seed: int, start: Plan | None, best_s: float
+def measure_gap(
+    space: StudySpace,
+    solver: ExactSolver,
+    cap_bytes: int,
+    settings: StudySettings,
+    best_s: float,
+    *,
+    seeds: Sequence[tuple[str, Plan]] = (),
 ) -> float:
     """Share by which the best feasible trial is slower than the optimum; infinite when no trial was feasible."""
-    seeds = [] if start is None else [("exact optimum", start)]
-    settings = StudySettings(trials=trials, seed=seed)
-    best = run_study(space, solver.evaluator.score, cap * GIB, settings, seeds=seeds).best
+    best = run_study(space, solver.evaluator.score, cap_bytes, settings, seeds=seeds).best
     return float("inf") if best is None or best.score is None else best.score.latency_s / best_s - 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autotune.cost_model import CostModel
 from autotune.evaluate import Evaluation
+from autotune.study import StudyResult
 from autotune.workflows.planning import UNCERTAINTY_RATIO, NothingFits, Planned
 from autotune.workflows.target import Target
 from runtime.residency import Mode
@@ -23,6 +24,8 @@ def list_findings(planned: Planned, costs: CostModel, target: Target) -> tuple[s
             f"{what_if.change} would save {format_seconds(max(saved_s, 0.0))} a request "
             f"({format_percent(max(what_if.gain_ratio, 0.0))})"
         )
+    if planned.study is not None:
+        findings.append(_second_opinion(planned.study, planned.solution.optimum_score.latency_s))
     return tuple(findings)
 
 
@@ -38,6 +41,15 @@ def describe_nothing_fits(answer: NothingFits, target: Target) -> tuple[str, ...
         f"the nearest plan: {placements}",
         "raise --vram-cap, or make the request smaller (--width, --height, --frames), or lower --reserve",
     )
+
+
+def _second_opinion(study: StudyResult, optimum_s: float) -> str:
+    best = study.best
+    if best is None or best.score is None:
+        return f"Optuna found no feasible plan in {len(study.records)} trials"
+    gap = max(best.score.latency_s / optimum_s - 1, 0.0)
+    evaluated = f"{len(study.records)} trials ({study.evaluations} different plans, the exact plan among the seeds)"
+    return f"Optuna's best of {evaluated} is {format_percent(gap)} slower than the exact optimum"
 
 
 def _headline(planned: Planned, target: Target) -> str:

@@ -63,8 +63,8 @@ def test_planning_from_a_saved_profile_imports_no_torch(run_cli, tmp_path):
         import sys
         profile, folder = sys.argv[1:]
         sys.argv = ["autotune", "search", "--profile", profile, "--trials", "5", "--out", folder]
-        from autotune.cli import main
-        main()
+        from autotune.cli.app import app
+        app(standalone_mode=False)
         print("torch" in sys.modules, "diffusers" in sys.modules)
         """,
         tmp_path / "first" / "profile.json",

@@ -17,7 +17,7 @@ from autotune.cli.show import show_document
 from autotune.exact import DEFAULT_TIE_RATIO
 from autotune.export.dialects import RECORDED_TARGET
 from autotune.space import DEFAULT_MAX_PREFETCH, SearchSpace
-from autotune.study import StudySettings
+from autotune.study import StudySettings, check_storage
 from autotune.study_sampler import SamplerName
 from autotune.workflows.document import build_document
 from autotune.workflows.export_run import export_document
@@ -70,6 +70,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     """Find the best placement of every component under a VRAM cap and write plan, report and flags."""
     if not 0 <= tie_ratio < 1:
         raise InputError(f"--tie-ratio is {tie_ratio}: give a share from 0 up to below 1, e.g. 0.005")
+    check_storage(storage)
     now = datetime.now(UTC).astimezone()
     if out is not None:
         check_folder(out, overwrite=overwrite)
