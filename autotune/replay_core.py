@@ -158,8 +158,8 @@ class Clock:
 class Recorder:
     """Performs actions one by one on a clock and notes spans, stalls and memory events in host order.
 
-    A *slot* of ``-1 - component`` stands for a move of that whole component; in spans of compute and in stalls, ``-1``
-    stands for work outside the stacks and for waits that no single layer causes.
+    A *slot* of ``-2 - component`` stands for a move of that whole component, ``-1`` for work outside the stacks and for
+    waits that no single layer causes.
 
     Attributes:
         spans: ``(lane, start_s, end_s, slot)``; lane 0 is compute, 1 is h2d.
@@ -189,10 +189,10 @@ class Recorder:
                 self.spans.append((1, clock.copy_free_s - costs.copy_s[argument], clock.copy_free_s, argument))
             if op in (_UP, _DOWN):
                 took_s = (costs.up_s if op == _UP else costs.down_s)[argument]
-                self.spans.append((1, clock.copy_free_s - took_s, clock.copy_free_s, -1 - argument))
+                self.spans.append((1, clock.copy_free_s - took_s, clock.copy_free_s, -2 - argument))
             change_bytes = costs.live_change_bytes(action)
             if change_bytes:
-                self.memory.append((before_s, -1 - argument if op in (_UP, _DOWN) else argument, change_bytes))
+                self.memory.append((before_s, -2 - argument if op in (_UP, _DOWN) else argument, change_bytes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

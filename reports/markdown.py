@@ -41,7 +41,8 @@ def summary_line(document: PlanDocument) -> str:
     work = document.workload
     prediction = document.prediction
     return (
-        f"Estimated, not measured. {work['width']}x{work['height']}, {_count(work['frames'], 'frame')}, {work['steps']} steps, "
+        f"Estimated, not measured. {work['width']}x{work['height']}, {_count(work['frames'], 'frame')}, "
+        f"{work['steps']} steps, "
         f"{work['prompt_tokens']} prompt tokens, batch {work['batch']}, recipe {work['recipe']}. "
         f"A later request takes {format_seconds(prediction.latency_s)} (the first one after load "
         f"{format_seconds(prediction.first_latency_s)}) and is charged {format_gib(prediction.peak.charged_bytes)} of "

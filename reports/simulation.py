@@ -19,9 +19,10 @@ def simulated_uses_table(prediction: Prediction, placements: Mapping[str, str]) 
             format_seconds(use.end_s - use.start_s),
             format_seconds(use.fill_s),
             format_seconds(max(use.end_s - use.start_s - use.compute_s, 0.0)),
+            format_seconds(use.bound_s),
             ", ".join(f"{part.count} x {format_seconds(part.steady_s)}" for part in use.passes) or "nothing runs",
         )
         for use in prediction.uses
     )
-    columns = ("use", "placement", "starts at", "takes", "fill", "waits in all", "steady passes")
-    return Table(title="A later request", columns=columns, rows=rows, numeric=frozenset(columns[2:6]))
+    columns = ("use", "placement", "starts at", "takes", "fill", "waits in all", "bound", "steady passes")
+    return Table(title="A later request", columns=columns, rows=rows, numeric=frozenset(columns[2:7]))

@@ -80,13 +80,18 @@ class PassPrediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsePrediction:
-    """One use on the time line of a later request; ``fill_s`` is what its first layer waited for."""
+    """One use on the time line of a later request.
+
+    ``fill_s`` is what its first layer waited for, ``compute_s`` its compute, ``bound_s`` the proven least that it takes
+    under the plan, whatever the schedule.
+    """
 
     component: str
     start_s: float
     end_s: float
     fill_s: float
     compute_s: float
+    bound_s: float
     passes: tuple[PassPrediction, ...]
 
 

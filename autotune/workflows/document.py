@@ -6,12 +6,12 @@ import importlib.metadata
 from dataclasses import asdict
 from datetime import datetime
 
-from autotune.cost_model import CostModel
-from autotune.evaluate import Evaluation
+from autotune.bounds import compute_use_bounds_s
+from autotune.evaluate import Evaluation, Evaluator
 from autotune.memory_model import ACTIVATION_RESERVED_RATIO, WORKSPACE_BYTES
 from autotune.profile import Profile
 from autotune.workflows.findings import list_findings
-from autotune.workflows.planning import Planned, PlanningSettings
+from autotune.workflows.planning import Planned, PlanningSettings, build_evaluator
 from autotune.workflows.target import Target
 from runtime.plan_document import (
     Comparison,
@@ -51,7 +51,8 @@ def build_document(
     created: datetime,
 ) -> PlanDocument:
     """The plan document of one planning run."""
-    costs = CostModel(profile.facts, target.rates)
+    evaluator = build_evaluator(profile.facts, target.rates, target.context_bytes, settings)
+    costs = evaluator.cost_model
     return PlanDocument(
         created=created.isoformat(timespec="seconds"),
         program=program_version(),
@@ -62,7 +63,7 @@ def build_document(
         host=target.host,
         cap=target.cap,
         plan=planned.chosen.plan,
-        prediction=build_prediction(planned.chosen, costs),
+        prediction=build_prediction(planned.chosen, evaluator),
         findings=(*list_findings(planned, costs, target), *host_findings(planned.chosen, target)),
         comparisons=_compare(planned, target),
         what_ifs=planned.what_ifs,
@@ -80,8 +81,10 @@ def describe_workload(profile: Profile) -> dict[str, int | str]:
     }
 
 
-def build_prediction(evaluation: Evaluation, costs: CostModel) -> Prediction:
-    """An evaluation as it stands in documents."""
+def build_prediction(evaluation: Evaluation, evaluator: Evaluator) -> Prediction:
+    """An evaluation by ``evaluator`` as it stands in documents."""
+    costs, plan = evaluator.cost_model, evaluation.plan
+    bounds_s = compute_use_bounds_s(evaluator.lifecycle.build_program(plan), plan, costs.costs_of(plan))
     uses = tuple(
         UsePrediction(
             component=use.component,
@@ -89,6 +92,7 @@ def build_prediction(evaluation: Evaluation, costs: CostModel) -> Prediction:
             end_s=use.end_s,
             fill_s=use.fill_s,
             compute_s=costs.use_compute_s(index),
+            bound_s=bounds_s[index],
             passes=tuple(
                 PassPrediction(count=part.count, first_s=part.first_s, steady_s=part.steady_s, total_s=part.total_s)
                 for part in use.passes

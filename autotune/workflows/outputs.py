@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 
 from autotune.exact import CurvePoint
@@ -96,6 +97,21 @@ def _write_files(folder: Path, files: RunFiles) -> None:
     (folder / "serve.sh").chmod(0o755)
     trials_frame(files.study, document.plan).to_csv(folder / "trials.csv", index=False)
     curve_frame(files.curve, document).to_csv(folder / "pareto.csv", index=False)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write ``value`` as JSON; an existing file is replaced whole or not at all.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent) as draft:
+            written = Path(draft) / path.name
+            written.write_bytes(msgspec.json.encode(value) + b"\n")
+            written.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def trials_frame(study: StudyResult | None, plan: Plan) -> pd.DataFrame:

@@ -48,7 +48,7 @@ def simulate_plan(
         host=target.host.origin,
         cap=target.cap.reason,
         placements={placement.component: placement.describe() for placement in plan.placements},
-        prediction=build_prediction(evaluation, evaluator.cost_model),
+        prediction=build_prediction(evaluation, evaluator),
         fits=evaluation.peak.charged_bytes <= target.cap.effective_bytes,
         streamed_latency_s=evaluator.score(streamed).latency_s,
         warnings=host_findings(evaluation, target),

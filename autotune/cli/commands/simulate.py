@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,8 @@ import typer
 from autotune.cli import options as opt
 from autotune.cli.console import OUT, print_json, print_lines, print_table, show_steps
 from autotune.cli.run_inputs import read_inputs
+from autotune.trace_timeline import trace_request
+from autotune.workflows.outputs import write_json
 from autotune.workflows.planning import PlanningSettings, build_evaluator, streamed_plan
 from autotune.workflows.settings_text import apply_settings
 from autotune.workflows.simulation import Simulation, simulate_plan
@@ -39,6 +42,9 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     recipe: opt.RecipeOption = None,
     engine: opt.EngineOption = DEFAULT_ENGINE,
     reserve: opt.ReserveOption = "512MiB",
+    timeline: Annotated[
+        Path | None, typer.Option("--timeline", help="Write spans, stalls and live bytes of the request as JSON.")
+    ] = None,
     refresh: opt.RefreshOption = False,
     json: opt.JsonOption = False,
 ) -> None:
@@ -68,6 +74,8 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     plan = apply_settings(base, inputs.facts.model, settings or [])
     evaluator = build_evaluator(inputs.facts, inputs.target.rates, inputs.target.context_bytes, planning)
     simulation = simulate_plan(evaluator, plan, base, inputs.target, inputs.profile, planning)
+    if timeline is not None:
+        write_json(timeline, trace_request(evaluator, plan))
     if json:
         print_json(simulation)
     else:

@@ -1,0 +1,83 @@
+"""Turns a replay's notes into a timeline with names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from typing import TypedDict
+
+from autotune.evaluate import Evaluator
+from autotune.replay_core import Costs, Recorder
+from runtime.plan import Plan
+from runtime.program import Op, Program
+from runtime.timeline import Lane, LiveBytes, Repeats, Span, Stall, Timeline
+
+# Differences of sums of seconds round to about this; a wait so short is none.
+_ROUNDING_S = 1e-9
+
+
+def trace_request(evaluator: Evaluator, plan: Plan) -> Timeline:
+    """The timeline of a later request under ``plan``.
+
+    Raises:
+        PlanError: the plan was made for another model.
+    """
+    recorder = Recorder()
+    evaluator.evaluate(plan, recorder)
+    program = evaluator.lifecycle.build_program(plan)
+    return _build_timeline(program, recorder, _live_when_idle(program, evaluator.cost_model.stack_costs))
+
+
+def _live_when_idle(program: Program, costs: Costs) -> Counter[str]:
+    """Streamed bytes per component that are live between requests."""
+    live: Counter[str] = Counter()
+    for action in chain(program.load.actions, program.first.actions()):
+        change_bytes = costs.live_change_bytes(action)
+        if change_bytes:
+            op, argument = action
+            slot = -2 - argument if op in (Op.UP, Op.DOWN) else argument
+            live[str(_owner(program, slot)["component"])] += change_bytes
+    return live
+
+
+def _build_timeline(program: Program, recorder: Recorder, live_before: Counter[str]) -> Timeline:
+    spans = tuple(
+        Span(lane=Lane.H2D if lane else Lane.COMPUTE, start_s=start_s, end_s=end_s, **_owner(program, slot))
+        for lane, start_s, end_s, slot in recorder.spans
+        if end_s > start_s
+    )
+    stalls = tuple(
+        Stall(start_s=start_s, end_s=end_s, **_owner(program, slot))
+        for start_s, end_s, slot in recorder.stalls
+        if end_s - start_s > _ROUNDING_S
+    )
+    repeats = tuple(
+        Repeats(at_s=at_s, period_s=period_s, times=times) for at_s, period_s, times in recorder.skipped if times
+    )
+    return Timeline(
+        spans=spans, stalls=stalls, repeats=repeats, live=tuple(_walk_memory(program, recorder, live_before))
+    )
+
+
+def _walk_memory(program: Program, recorder: Recorder, live_before: Counter[str]) -> list[LiveBytes]:
+    live = Counter(live_before)
+    found = [LiveBytes(at_s=0.0, by_component=dict(live))]
+    for time_s, slot, size_bytes in recorder.memory:
+        component = _owner(program, slot)["component"]
+        live[str(component)] += size_bytes
+        found.append(LiveBytes(at_s=time_s, by_component=dict(live)))
+    return found
+
+
+class _Owner(TypedDict):
+    component: str | None
+    stack: str | None
+    layer: int | None
+
+
+def _owner(program: Program, slot: int) -> _Owner:
+    if slot < 0:
+        moved = None if slot == -1 else program.components[-2 - slot]
+        return _Owner(component=moved, stack=None, layer=None)
+    stack = program.stacks[program.stack_of_slot[slot]]
+    return _Owner(component=program.components[stack.component], stack=stack.name, layer=slot - stack.first_slot)
