@@ -12,6 +12,7 @@ from autotune.phases import phase_names, walk_component
 from autotune.replay_core import Clock, PassTimes, Recorder, join_passes, perform, run_segment
 from runtime.engines.registry import Engine
 from runtime.plan import Placement, Plan
+from runtime.plan_document import PhasePrediction
 from runtime.program import Op, Program, RequestProgram, Segment, UseProgram
 
 _RUN = int(Op.RUN)
@@ -41,27 +42,6 @@ class UseTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhasePeak:
-    """The most device bytes in one phase of the pipeline's life.
-
-    Attributes:
-        phase: ``load``, ``first request: transformer``, ``later request: idle`` and so on.
-        live_bytes: what tensors occupy.
-        charged_bytes: what the cap is charged with (allocator, context, workspace, reserve included).
-        streamed_bytes: the part of ``live_bytes`` that is streamed layers, their residents and moved components.
-        standing_bytes: the part that is weights which never leave the device.
-        activation_bytes: the part that is activations and decoded frames.
-    """
-
-    phase: str
-    live_bytes: int
-    charged_bytes: int
-    streamed_bytes: int
-    standing_bytes: int
-    activation_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """Predicted times and memory of one plan.
 
@@ -79,20 +59,20 @@ class Evaluation:
     first_latency_s: float
     uses: tuple[UseTimes, ...]
     first_uses: tuple[UseTimes, ...]
-    phases: tuple[PhasePeak, ...]
+    phases: tuple[PhasePrediction, ...]
     host_bytes: dict[str, int]
 
     @property
-    def peak(self) -> PhasePeak:
+    def peak(self) -> PhasePrediction:
         """The phase that needs the most."""
         return max(self.phases, key=lambda phase: phase.charged_bytes)
 
     @property
-    def load_peak(self) -> PhasePeak:
+    def load_peak(self) -> PhasePrediction:
         """The peak while loading."""
         return self.phases[0]
 
-    def peak_of(self, component: str) -> PhasePeak:
+    def peak_of(self, component: str) -> PhasePrediction:
         """The largest peak among the phases in which ``component`` is in use."""
         own = [phase for phase in self.phases if phase.phase.endswith(f": {component}")]
         return max(own or [self.phases[0]], key=lambda phase: phase.charged_bytes)
@@ -169,7 +149,7 @@ class Evaluator:
         peaks = walk_component(script, self.cost_model.stack_costs, len(self.lifecycle.request.uses))
         return tuple(peak + standing for peak in peaks)
 
-    def _walk_memory(self, program: Program, plan: Plan) -> tuple[PhasePeak, ...]:
+    def _walk_memory(self, program: Program, plan: Plan) -> tuple[PhasePrediction, ...]:
         """Peaks of every phase of the life, in order, from the joint program."""
         live = LiveBytes(self.cost_model.stack_costs)
         components = self.cost_model.facts.model.components
@@ -190,9 +170,9 @@ class Evaluator:
             streamed.append(live.take_peak())
         return tuple(self._phase_peak(index, streamed_bytes, standing) for index, streamed_bytes in enumerate(streamed))
 
-    def _phase_peak(self, phase: int, streamed: int, standing: int) -> PhasePeak:
+    def _phase_peak(self, phase: int, streamed: int, standing: int) -> PhasePrediction:
         memory = self.memory_model
-        return PhasePeak(
+        return PhasePrediction(
             phase=self.phase_names[phase],
             live_bytes=standing + streamed + memory.activation_bytes[phase],
             charged_bytes=standing + streamed + memory.charged_overhead_bytes[phase],

@@ -24,6 +24,7 @@ import optuna
 from optuna.trial import FixedTrial, FrozenTrial, TrialState, create_trial
 
 from autotune.evaluate import Score
+from autotune.study_records import StudyResult, TrialRecord, rank_record
 from autotune.study_sampler import SamplerName, make_sampler
 from autotune.study_space import StudySpace
 from runtime.errors import AutotuneError, InputError
@@ -44,52 +45,6 @@ Objective = Callable[[Plan], Score]
 
 class OutOfMemoryError(AutotuneError):
     """Raised by an objective whose plan did not fit when it was run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialRecord:
-    """One trial.
-
-    Attributes:
-        number: position in this run of the study, from 0.
-        plan: what was tried.
-        score: what it scored; None when it could not be run.
-        feasible: whether it ran and stayed within the cap.
-        origin: ``sampled``, or what the plan was seeded as.
-        repeated: whether the answer came from memory.
-        failure: why it could not be run.
-    """
-
-    number: int
-    plan: Plan
-    score: Score | None
-    feasible: bool
-    origin: str
-    repeated: bool
-    failure: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyResult:
-    """What a run of a study found.
-
-    Attributes:
-        records: trials of this run, in order.
-        evaluations: trials of this run that were not answered from memory.
-        exhausted: whether every plan of the space has been tried, in this run or before.
-        earlier: distinct plans that earlier runs in the same storage have tried, in order.
-    """
-
-    records: tuple[TrialRecord, ...]
-    evaluations: int
-    exhausted: bool
-    earlier: tuple[TrialRecord, ...] = ()
-
-    @property
-    def best(self) -> TrialRecord | None:
-        """The fastest feasible trial of all runs; the one that needs less VRAM among equals; None when none is."""
-        feasible = [record for record in (*self.earlier, *self.records) if record.feasible]
-        return min(feasible, key=_rank, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,12 +170,12 @@ class _Sweep:
 
         A smaller plan leaves room in which one more resident layer of another component is feasible.
         """
-        feasible = sorted((record for record in (*self.earlier, *self.records) if record.feasible), key=_rank)
+        feasible = sorted((record for record in (*self.earlier, *self.records) if record.feasible), key=rank_record)
         front: list[Plan] = []
         smallest = math.inf
         for record in feasible:
             score = record.score
-            if score is None or score.latency_s > _NEAR_BEST_RATIO * _rank(feasible[0])[0]:
+            if score is None or score.latency_s > _NEAR_BEST_RATIO * rank_record(feasible[0])[0]:
                 break
             if score.charged_bytes < smallest:
                 smallest = score.charged_bytes
@@ -324,13 +279,6 @@ def _read_note(trial: FrozenTrial) -> tuple[Score | None, str | None] | None:
     if "charged_bytes" in notes and trial.value is not None:
         return Score(latency_s=trial.value, charged_bytes=notes["charged_bytes"]), None
     return (None, notes["failure"]) if "failure" in notes else None
-
-
-def _rank(record: TrialRecord) -> tuple[float, int, int]:
-    score = record.score
-    if score is None:
-        return (math.inf, 0, record.number)
-    return (score.latency_s, score.charged_bytes, record.number)
 
 
 def _open_study(space: StudySpace, settings: StudySettings, cap_bytes: int) -> optuna.Study:

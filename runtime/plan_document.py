@@ -97,7 +97,16 @@ class UsePrediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhasePrediction:
-    """Device bytes at the peak of one phase of life, by owner; ``charged_bytes`` is what counts against the cap."""
+    """The most device bytes in one phase of the pipeline's life.
+
+    Attributes:
+        phase: ``load``, ``first request: transformer``, ``later request: idle`` and so on.
+        live_bytes: what tensors occupy.
+        charged_bytes: what counts against the cap (allocator, context, workspaces and reserve included).
+        streamed_bytes: the part of ``live_bytes`` that is streamed layers, their residents and moved components.
+        standing_bytes: the part that is weights which never leave the device.
+        activation_bytes: the part that is activations and decoded frames.
+    """
 
     phase: str
     live_bytes: int

@@ -16,7 +16,6 @@ from autotune.workflows.target import Target
 from runtime.plan_document import (
     Comparison,
     PassPrediction,
-    PhasePrediction,
     PlanDocument,
     Prediction,
     UsePrediction,
@@ -106,7 +105,7 @@ def build_prediction(evaluation: Evaluation, evaluator: Evaluator) -> Prediction
         first_latency_s=evaluation.first_latency_s,
         compute_s=costs.compute_s(),
         uses=uses,
-        phases=tuple(PhasePrediction(**asdict(phase)) for phase in evaluation.phases),
+        phases=evaluation.phases,
         host_bytes=dict(evaluation.host_bytes),
     )
 

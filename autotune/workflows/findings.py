@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autotune.cost_model import CostModel
 from autotune.evaluate import Evaluation
-from autotune.study import StudyResult
+from autotune.study_records import StudyResult
 from autotune.workflows.planning import UNCERTAINTY_RATIO, NothingFits, Planned
 from autotune.workflows.target import Target
 from runtime.residency import Mode

@@ -15,7 +15,7 @@ from autotune.exact import CurvePoint
 from autotune.export.script import serve_script
 from autotune.export.sglang import Export
 from autotune.profile import Profile, encode_profile
-from autotune.study import StudyResult
+from autotune.study_records import StudyResult
 from reports.markdown import render_report
 from runtime.errors import InputError
 from runtime.plan import Plan

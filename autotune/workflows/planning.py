@@ -12,7 +12,8 @@ from autotune.memory_model import DEFAULT_RESERVE_BYTES, MemoryModel, MemorySett
 from autotune.model_facts import ModelFacts
 from autotune.rates import Rates
 from autotune.space import SearchSpace
-from autotune.study import StudyResult, StudySettings, run_study
+from autotune.study import StudySettings, run_study
+from autotune.study_records import StudyResult
 from autotune.study_space import StudySpace
 from autotune.workflows.target import Target
 from autotune.workload import Workload
