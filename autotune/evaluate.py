@@ -67,16 +67,6 @@ class Evaluation:
         """The phase that needs the most."""
         return max(self.phases, key=lambda phase: phase.charged_bytes)
 
-    @property
-    def load_peak(self) -> PhasePrediction:
-        """The peak while loading."""
-        return self.phases[0]
-
-    def peak_of(self, component: str) -> PhasePrediction:
-        """The largest peak among the phases in which ``component`` is in use."""
-        own = [phase for phase in self.phases if phase.phase.endswith(f": {component}")]
-        return max(own or [self.phases[0]], key=lambda phase: phase.charged_bytes)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:

@@ -28,8 +28,6 @@ def component_table(document: PlanDocument) -> Table:
         uses = [use for use in document.prediction.uses if use.component == component.name]
         total_s = sum(use.end_s - use.start_s for use in uses)
         waits_s = max(sum(use.end_s - use.start_s - use.compute_s for use in uses), 0.0)
-        phases = [phase for phase in document.prediction.phases if phase.phase.endswith(f": {component.name}")]
-        peak = max((phase.charged_bytes for phase in phases), default=0)
         placement = document.plan.placement(component.name)
         streams = placement.mode is Mode.LAYERWISE_OFFLOAD
         rows.append(
@@ -43,7 +41,7 @@ def component_table(document: PlanDocument) -> Table:
                 _describe_residents(placement),
                 format_seconds(total_s),
                 format_seconds(waits_s),
-                _gib(peak),
+                _gib(document.prediction.peak_of(component.name).charged_bytes),
             )
         )
     columns = ("component", "GiB", "layers", "passes", "mode", "ahead", "resident", "time", "waits", "VRAM GiB")

@@ -142,6 +142,13 @@ class Prediction:
         """The phase that is charged most."""
         return max(self.phases, key=lambda phase: phase.charged_bytes)
 
+    def peak_of(self, component: str) -> PhasePrediction:
+        """The phase that is charged most among those in which ``component`` is in use; load if it never is."""
+        own = [
+            phase for phase in self.phases if phase.phase.endswith(f": {component}") and ": after" not in phase.phase
+        ]
+        return max(own or [self.phases[0]], key=lambda phase: phase.charged_bytes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:

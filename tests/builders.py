@@ -169,3 +169,9 @@ def _build_work(name, component):
         outside=Work(matmul_flops=_units(component.outside_ms)),
         activation_bytes=component.activation_bytes,
     )
+
+
+def peak_of(evaluation, component):
+    """The most that is charged while ``component`` is in use, as a phase."""
+    own = [phase for phase in evaluation.phases if phase.phase.endswith(f": {component}")]
+    return max(own, key=lambda phase: phase.charged_bytes)

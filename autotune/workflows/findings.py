@@ -10,6 +10,9 @@ from autotune.workflows.target import Target
 from runtime.residency import Mode
 from runtime.units import format_gib, format_percent, format_seconds
 
+# Above this share of the card, the estimate's own error decides whether a plan runs.
+_NEAR_FULL_RATIO = 0.95
+
 
 def list_findings(planned: Planned, costs: CostModel, target: Target) -> tuple[str, ...]:
     """What the user should know, in the order in which it matters."""
@@ -123,4 +126,12 @@ def _what_binds_memory(planned: Planned, target: Target) -> str:
         f"The peak is charged {format_gib(peak.charged_bytes)} of {format_gib(target.cap.effective_bytes)}, in "
         f"'{peak.phase}'; {format_gib(free)} stay free"
     )
-    return f"{text} with {', '.join(whole)} resident" if whole else text
+    if whole:
+        text += f" with {', '.join(whole)} resident"
+    text += f". Loading is charged {format_gib(planned.chosen.phases[0].charged_bytes)}"
+    if peak.charged_bytes > _NEAR_FULL_RATIO * target.device.usable_vram_bytes:
+        text += (
+            f". That is more than {format_percent(_NEAR_FULL_RATIO)} of what the card gives a process: a small error of "
+            "the estimate is an out-of-memory error; consider a lower --vram-cap"
+        )
+    return text

@@ -13,6 +13,7 @@ from builders import (
     build_stack,
     kept,
     moved,
+    peak_of,
     streamed,
 )
 
@@ -75,7 +76,7 @@ def test_the_head_that_is_copied_ahead_is_charged_to_the_use_during_which_it_is_
 
 def test_every_head_stays_live_from_load_to_its_first_use():
     evaluation = evaluate(streamed("text_encoder"), streamed("transformer"), streamed("vae"))
-    assert evaluation.load_peak.streamed_bytes == 10_000 + 6_000 + 1_000
+    assert evaluation.phases[0].streamed_bytes == 10_000 + 6_000 + 1_000
     assert phase(evaluation, "first request: transformer").streamed_bytes == 12_000 + 1_000
     assert phase(evaluation, "later request: transformer").streamed_bytes == 12_000
 
@@ -107,7 +108,7 @@ def test_the_cap_is_charged_with_what_tensors_do_not_show():
     assert working.live_bytes == 61_000 + 1_000
     assert working.charged_bytes == 61_000 + round(1_000 * ACTIVATION_RESERVED_RATIO) + overhead
     assert evaluation.peak == phase(evaluation, "first request: transformer")
-    assert evaluation.peak_of("vae").charged_bytes == 61_000 + overhead
+    assert peak_of(evaluation, "vae").charged_bytes == 61_000 + overhead
 
 
 def test_a_stack_that_runs_once_keeps_its_wrapped_head_through_the_whole_use():

@@ -1,7 +1,7 @@
 """Steady passes whose answers are known by hand or from published measurements (field cases P1, P4)."""
 
 import pytest
-from builders import SGLANG, build_stack, evaluate_stack, streamed
+from builders import SGLANG, build_stack, evaluate_stack, peak_of, streamed
 
 from autotune.bounds import compute_steady_bound_s
 from runtime.residency import Lifetime, Policy, streamed_layers
@@ -20,7 +20,7 @@ def streamed_bytes(count, *, engine=SGLANG, prefetch=1, resident=0, policy=LEADI
     """The most bytes of the stack on the device while its passes run."""
     placement = streamed(prefetch=prefetch, resident=resident, policy=policy)
     _, evaluation = evaluate_stack(count, engine=engine, placement=placement, **layers)
-    return evaluation.peak_of("transformer").streamed_bytes
+    return peak_of(evaluation, "transformer").streamed_bytes
 
 
 @pytest.mark.parametrize(("prefetch", "expected_ms"), [(1, 238.4), (2, 238.4), (4, 238.4), (16, 286.08)])
