@@ -21,7 +21,7 @@ def phase_names(request: RequestSpec) -> tuple[str, ...]:
     names = ["load"]
     for label in REQUEST_LABELS:
         for use in request.uses:
-            names += [f"{label}: {use.component}", f"{label}: after {use.component}"]
+            names += [f"{label}: {use.title}", f"{label}: after {use.title}"]
         names.append(f"{label}: idle")
     return tuple(names)
 

@@ -49,8 +49,8 @@ def _make_sampler(name: SamplerName, space: StudySpace, seed: int) -> BaseSample
             points = space.grid_size
             if points > _LARGEST_GRID:
                 raise InputError(
-                    f"the grid has {points:,} points, more than {_LARGEST_GRID:,}: use another --sampler, or lower "
-                    "--max-prefetch"
+                    f"the grid has {points:,} points, more than {_LARGEST_GRID:,}: a grid suits models with one or two "
+                    "small components; use another --sampler"
                 )
             # One fixed order: the library remembers points by number, and a resumed study must mean the same ones.
             return _Grid(space.grid(), seed=0)

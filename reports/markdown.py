@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from reports.tables import Table, comparison_table, component_table, memory_table, placement_table, what_if_table
+from reports.tables import (
+    Table,
+    comparison_table,
+    component_table,
+    memory_table,
+    placement_table,
+    tuning_table,
+    what_if_table,
+)
 from runtime.plan_document import PlanDocument
 from runtime.units import format_gib, format_seconds
 
 
 def render_report(document: PlanDocument, flags: Sequence[str], notes: Sequence[str]) -> str:
-    """The report of one plan; ``flags`` are the lines of the exported command, ``notes`` what the export must add."""
+    """The report of one plan; ``flags`` are the lines of the exported command, if any, ``notes`` what it must add."""
     parts = [
         f"# {document.model.name} on {document.device.title}",
         summary_line(document),
         _bullets(document.findings),
         render_table(component_table(document)),
         render_table(comparison_table(document)),
-        render_table(what_if_table(document)) if document.what_ifs or document.tuning_gains else "",
+        render_table(what_if_table(document)) if document.what_ifs else "",
+        render_table(tuning_table(document)) if document.tuning_gains else "",
         render_table(placement_table(document)),
         render_table(memory_table(document.prediction)),
-        "## Flags for the server",
-        "```bash\n" + "\n".join(flags) + "\n```",
+        "## Flags for the server" if flags else "",
+        "```bash\n" + "\n".join(flags) + "\n```" if flags else "",
         _bullets(notes),
         "## What this rests on",
         _bullets(document.assumptions),
@@ -38,15 +47,21 @@ def render_report(document: PlanDocument, flags: Sequence[str], notes: Sequence[
 
 def summary_line(document: PlanDocument) -> str:
     """What was planned for, and the figures of the plan, in one paragraph. Every figure is an estimate and says so."""
-    work = document.workload
     prediction = document.prediction
     return (
-        f"Estimated, not measured. {work['width']}x{work['height']}, {_count(work['frames'], 'frame')}, "
-        f"{work['steps']} steps, "
-        f"{work['prompt_tokens']} prompt tokens, batch {work['batch']}, recipe {work['recipe']}. "
-        f"A later request takes {format_seconds(prediction.latency_s)} (the first one after load "
+        f"Estimated, not measured. {describe_workload(document.workload)} A later request takes "
+        f"{format_seconds(prediction.latency_s)} (the first one after load "
         f"{format_seconds(prediction.first_latency_s)}) and is charged {format_gib(prediction.peak.charged_bytes)} of "
-        f"VRAM. Cap: {document.cap.reason}. Host: {document.host.origin}. Device: {document.device.origin}."
+        f"VRAM; the plan needs {format_gib(prediction.total_host_bytes)} of host memory. Cap: {document.cap.reason}. "
+        f"Host: {document.host.origin}. Device: {document.device.origin}."
+    )
+
+
+def describe_workload(work: Mapping[str, int | str]) -> str:
+    """The request in one sentence."""
+    return (
+        f"{work['width']}x{work['height']}, {_count(work['frames'], 'frame')}, {work['steps']} steps, "
+        f"{work['prompt_tokens']} prompt tokens, batch {work['batch']}, recipe {work['recipe']}."
     )
 
 

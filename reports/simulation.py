@@ -25,4 +25,11 @@ def simulated_uses_table(prediction: Prediction, placements: Mapping[str, str]) 
         for use in prediction.uses
     )
     columns = ("use", "placement", "starts at", "takes", "fill", "waits in all", "bound", "steady passes")
-    return Table(title="A later request", columns=columns, rows=rows, numeric=frozenset(columns[2:7]))
+    return Table(
+        title="A later request",
+        columns=columns,
+        rows=rows,
+        numeric=frozenset(columns[2:7]),
+        foldable=frozenset({"placement", "steady passes"}),
+        optional=("starts at", "waits in all"),
+    )

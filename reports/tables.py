@@ -13,12 +13,22 @@ from runtime.units import GIB, format_gib, format_percent, format_seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A title, column heads, and rows of as many cells; ``numeric`` names the columns to align to the right."""
+    """Rows of cells under column heads.
+
+    Attributes:
+        title: above the table; may be empty.
+        columns, rows: every row has a cell per column.
+        numeric: columns to align to the right.
+        foldable: columns whose text may go over several lines.
+        optional: columns that may be left out where there is little room, the first one first.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numeric: frozenset[str] = frozenset()
+    foldable: frozenset[str] = frozenset()
+    optional: tuple[str, ...] = ()
 
 
 def component_table(document: PlanDocument) -> Table:
@@ -36,7 +46,7 @@ def component_table(document: PlanDocument) -> Table:
                 _gib(component.run_bytes),
                 _count_layers(component),
                 _count_passes(uses),
-                str(placement.mode),
+                str(placement.mode).removesuffix("-offload"),
                 str(placement.prefetch) if streams else "",
                 _describe_residents(placement),
                 format_seconds(total_s),
@@ -44,9 +54,15 @@ def component_table(document: PlanDocument) -> Table:
                 _gib(document.prediction.peak_of(component.name).charged_bytes),
             )
         )
-    columns = ("component", "GiB", "layers", "passes", "mode", "ahead", "resident", "time", "waits", "VRAM GiB")
-    numeric = frozenset({"GiB", "ahead", "time", "waits", "VRAM GiB"})
-    return Table(title="Components", columns=columns, rows=tuple(rows), numeric=numeric)
+    columns = ("component", "GiB", "layers", "passes", "mode", "ahead", "resident", "time", "waits", "peak VRAM")
+    numeric = frozenset({"GiB", "ahead", "time", "waits", "peak VRAM"})
+    return Table(
+        title="Components (sizes in GiB; layers and passes stack by stack)",
+        columns=columns,
+        rows=tuple(rows),
+        numeric=numeric,
+        optional=("waits", "layers", "passes"),
+    )
 
 
 def comparison_table(document: PlanDocument) -> Table:
@@ -66,11 +82,15 @@ def comparison_table(document: PlanDocument) -> Table:
         columns=("", "request", "VRAM charged", "fits", "what it is"),
         rows=rows,
         numeric=frozenset({"request", "VRAM charged"}),
+        foldable=frozenset({"what it is"}),
     )
 
 
 def memory_table(prediction: Prediction) -> Table:
-    """Device memory of the phases that matter: load, every phase of a later request, the peak of the first one."""
+    """Device memory of the phases that matter: load, every phase of a later request, the peak of the first one.
+
+    Layers are those of streamed components, resident ones included, and whole components that were moved.
+    """
     first = max(
         (phase for phase in prediction.phases if phase.phase.startswith("first request")),
         key=lambda phase: phase.charged_bytes,
@@ -88,7 +108,7 @@ def memory_table(prediction: Prediction) -> Table:
         for phase in prediction.phases
         if phase is first or (not phase.phase.startswith("first request") and ": after " not in phase.phase)
     ]
-    columns = ("phase", "standing weights", "streamed weights", "activations, frames", "live", "charged")
+    columns = ("phase", "standing weights", "layers", "activations, frames", "live", "charged")
     numeric = frozenset(columns[1:])
     return Table(
         title="Device memory at the peak of each phase, GiB", columns=columns, rows=tuple(rows), numeric=numeric
@@ -120,26 +140,23 @@ def placement_table(document: PlanDocument) -> Table:
 
 
 def what_if_table(document: PlanDocument) -> Table:
-    """What a change would give, and where tuning would pay."""
-    rows = [
+    """What a change outside the plan would do to the fastest plan."""
+    rows = tuple(
         (item.change, format_seconds(item.now_s), format_seconds(item.then_s), format_percent(item.gain_ratio))
         for item in document.what_ifs
-    ]
-    rows += [
-        (
-            f"tuning at {item.setting}",
-            format_seconds(item.streamed_s),
-            format_seconds(item.best_s),
-            format_percent(item.gain_ratio),
-        )
-        for item in document.tuning_gains
-    ]
-    return Table(
-        title="What would change it",
-        columns=("change", "request now", "then", "saved"),
-        rows=tuple(rows),
-        numeric=frozenset({"request now", "then", "saved"}),
     )
+    columns = ("change", "fastest now", "fastest then", "saved")
+    return Table(title="What would change it", columns=columns, rows=rows, numeric=frozenset(columns[1:]))
+
+
+def tuning_table(document: PlanDocument) -> Table:
+    """Where tuning would pay: other requests, streamed and tuned."""
+    rows = tuple(
+        (item.setting, format_seconds(item.streamed_s), format_seconds(item.best_s), format_percent(item.gain_ratio))
+        for item in document.tuning_gains
+    )
+    columns = ("request", "streamed", "tuned", "saved")
+    return Table(title="What tuning would gain elsewhere", columns=columns, rows=rows, numeric=frozenset(columns[1:]))
 
 
 def _describe_residents(placement: Placement) -> str:

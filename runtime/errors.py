@@ -7,7 +7,8 @@
     |  |- UnitError               a size, rate or share that cannot be parsed
     |  |- PlanError               a plan document that is damaged, foreign or contradictory
     |  |- ProfileError            a saved profile that is damaged, foreign or of another version
-    |  `- FlagError               a server command line that cannot be parsed or expressed
+    |  `- FlagError               a server command line that cannot be parsed
+    |     `- InexpressibleError   a plan that a server version has no options for; exit code 4
     |- UnsupportedError           correct input that this version does not handle; exit code 4
     `- MissingDependencyError     a package is needed for this step; exit code 5
 
@@ -42,7 +43,13 @@ class ProfileError(InputError):
 
 
 class FlagError(InputError):
-    """A server command line that cannot be parsed, or a plan that it cannot express."""
+    """A server command line that cannot be parsed."""
+
+
+class InexpressibleError(FlagError):
+    """A plan that a server version has no options for."""
+
+    exit_code = 4
 
 
 class UnsupportedError(AutotuneError):

@@ -120,10 +120,16 @@ class PassGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseSpec:
-    """One interval in which a component is in use."""
+    """One interval in which a component is in use; ``purpose`` tells uses of one component apart where it matters."""
 
     component: str
     groups: tuple[PassGroup, ...]
+    purpose: str = ""
+
+    @property
+    def title(self) -> str:
+        """The component, with the purpose if there is one."""
+        return f"{self.component} ({self.purpose})" if self.purpose else self.component
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,11 +142,14 @@ class Prediction:
         """The phase that is charged most."""
         return max(self.phases, key=lambda phase: phase.charged_bytes)
 
+    @property
+    def total_host_bytes(self) -> int:
+        """Host copies of all components together."""
+        return sum(self.host_bytes.values())
+
     def peak_of(self, component: str) -> PhasePrediction:
         """The phase that is charged most among those in which ``component`` is in use; load if it never is."""
-        own = [
-            phase for phase in self.phases if phase.phase.endswith(f": {component}") and ": after" not in phase.phase
-        ]
+        own = [phase for phase in self.phases if phase.phase.endswith(f": {component}")]
         return max(own or [self.phases[0]], key=lambda phase: phase.charged_bytes)
 
 

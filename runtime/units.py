@@ -51,12 +51,18 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_rate(text: str) -> float:
-    """Return bytes per second for a rate such as ``25GB/s``; the ``/s`` may be left out.
+    """Return bytes per second for a rate such as ``25GB/s``; the ``/s`` may be left out, the unit may not.
 
     Raises:
-        UnitError: as ``parse_bytes``.
+        UnitError: not a rate, or without a unit: a bare ``25`` could mean anything.
     """
-    return float(parse_bytes(text.strip().removesuffix("/s")))
+    amount = text.strip().removesuffix("/s").rstrip()
+    try:
+        if amount[-1:].isdigit():
+            raise UnitError(f"{text!r} has no unit")
+        return float(parse_bytes(amount))
+    except UnitError:
+        raise UnitError(f"{text!r} is not a rate: write it like 25GB/s or 23.3GiB/s") from None
 
 
 def format_gib(size_bytes: float, digits: int = 2) -> str:

@@ -203,7 +203,7 @@ def _with_encoding_uses(facts: ModelFacts) -> ModelFacts:
     """
     names = ("video_vae", "audio_vae")
     uses, work = list(facts.request.uses), list(facts.work)
-    uses[1:1] = [UseSpec(component=name, groups=()) for name in names]
+    uses[1:1] = [UseSpec(component=name, groups=(), purpose="nothing to encode") for name in names]
     work[1:1] = [
         UseWork(component=name, compute_dtype=facts.model.component(name).run_dtype, groups=()) for name in names
     ]

@@ -11,7 +11,7 @@ import sys
 import typer
 
 from autotune.cli.commands import conformance, devices, explain, export, models, search, simulate
-from autotune.cli.console import ERR
+from autotune.cli.console import print_error
 from runtime.errors import AutotuneError
 
 EXIT_CODES = "Exit codes: 0 done, 1 mismatch or failure, 2 wrong input, 3 nothing fits, 4 unsupported, 5 no package."
@@ -38,17 +38,16 @@ def main() -> None:
     try:
         app()
     except AutotuneError as error:
-        ERR.print(f"error: {error}", markup=False)
+        print_error(f"error: {error}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        ERR.print("interrupted", markup=False)
+        print_error("interrupted")
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
     except Exception as error:
-        ERR.print(
-            f"error: this program broke ({type(error).__name__}: {error}); please report it with the command you typed",
-            markup=False,
+        print_error(
+            f"error: this program broke ({type(error).__name__}: {error}); please report it with the command you typed"
         )
         sys.exit(1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import msgspec
 from rich import box
@@ -16,9 +19,10 @@ from reports.tables import Table
 
 # Output that goes to a file or a pipe is not cut to the 80 columns that terminals once had.
 _PIPED_WIDTH = 120
+_GAP = 2
 
-OUT = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
-ERR = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _PIPED_WIDTH)
+OUT = Console(highlight=False)
+ERR = Console(stderr=True, highlight=False)
 
 
 class Steps:
@@ -40,35 +44,92 @@ class Steps:
 @contextmanager
 def show_steps() -> Iterator[Steps]:
     """A live line while something takes long; it disappears afterwards and is silent when nobody watches."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=ERR, transient=True) as progress:
+    text = TextColumn("{task.description}")
+    columns = (SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as progress:
         yield Steps(progress)
 
 
 def print_json(value: object) -> None:
     """``value`` as indented JSON on standard output."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    _write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def print_table(table: Table) -> None:
-    """``table`` on standard output."""
+    """``table`` on standard output, without its optional columns where they do not fit."""
+    fitted = _fit(table, _width())
     rich = RichTable(
-        title=table.title or None, title_justify="left", title_style="bold", pad_edge=False, box=box.SIMPLE_HEAD
+        title=fitted.title or None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, _GAP, 0, 0),
+        pad_edge=False,
     )
-    for column in table.columns:
-        rich.add_column(column, justify="right" if column in table.numeric else "left", overflow="fold")
-    for row in table.rows:
+    for column in fitted.columns:
+        rich.add_column(
+            column,
+            justify="right" if column in fitted.numeric else "left",
+            overflow="fold",
+            no_wrap=column not in fitted.foldable,
+        )
+    for row in fitted.rows:
         rich.add_row(*row)
-    OUT.print(rich)
+    OUT.width = _width()
+    with OUT.capture() as captured:
+        OUT.print(rich)
+    _write("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
-def print_lines(lines: tuple[str, ...] | list[str], *, bullet: str = "") -> None:
-    """Sentences, one a paragraph."""
+def print_lines(lines: Iterable[str], *, bullet: str = "") -> None:
+    """Sentences, one a paragraph, continued under their first word."""
+    indent = " " * len(bullet)
     for line in lines:
-        OUT.print(f"{bullet}{line}", markup=False)
+        _write(
+            textwrap.fill(
+                line,
+                width=_width(),
+                initial_indent=bullet,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
+
+
+def print_error(text: str) -> None:
+    """One message on standard error, on one line, so that it can be searched for."""
+    sys.stderr.write(f"{text}\n")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+def _width() -> int:
+    if sys.stdout.isatty():
+        return Console().width
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) >= 40 else _PIPED_WIDTH
+
+
+def _fit(table: Table, width: int) -> Table:
+    """``table`` with as few optional columns left out as the width demands."""
+    for name in table.optional:
+        if _natural_width(table) <= width:
+            break
+        position = table.columns.index(name)
+        table = replace(
+            table,
+            columns=table.columns[:position] + table.columns[position + 1 :],
+            rows=tuple(row[:position] + row[position + 1 :] for row in table.rows),
+        )
+    return table
+
+
+def _natural_width(table: Table) -> int:
+    widths = [
+        max(len(cell) for cell in (name, *(row[index] for row in table.rows))) + _GAP
+        for index, name in enumerate(table.columns)
+    ]
+    return sum(widths)

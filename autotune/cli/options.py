@@ -11,7 +11,9 @@ from autotune.catalog.registry import find_model
 from autotune.workload import Recipe, Workload
 from runtime.units import parse_bytes, parse_rate
 
-ModelOption = Annotated[str, typer.Option("--model", help="Catalog model; see `autotune models`.")]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", help="Catalog model; see `autotune models`. H3 unless --profile says.")
+]
 DeviceOption = Annotated[
     str | None, typer.Option("--device", help="Device preset to plan for; see `autotune devices`.")
 ]

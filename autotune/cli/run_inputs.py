@@ -17,6 +17,8 @@ from autotune.workflows.planning import Alternative, list_alternatives
 from autotune.workflows.target import Target, resolve_target, target_of_profile
 from runtime.errors import InputError
 
+DEFAULT_MODEL = "H3"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
@@ -30,7 +32,7 @@ class Inputs:
 
 def read_inputs(  # noqa: PLR0913 - one parameter per option
     *,
-    model: str,
+    model: str | None,
     profile: Path | None,
     device: str | None,
     vram_cap: str | None,
@@ -48,14 +50,15 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
     limits = {"vram_cap_bytes": optional_bytes(vram_cap), "host_memory_bytes": optional_bytes(host_memory)}
     rate = optional_rate(link_rate)
     if profile is not None:
-        typed = [f"--{name.replace('_', '-')}" for name, value in {"device": device, **shape}.items() if value]
+        given = {"model": model, "device": device, **shape}
+        typed = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
         if typed:
             raise InputError(f"--profile already says {', '.join(typed)}: leave out one or the other")
         saved = load_profile(profile)
         target = target_of_profile(saved, **limits, pinned_bytes_per_s=rate)
         return Inputs(facts=saved.facts, target=target, profile=_profile(saved.facts, target), alternatives=())
-    entry = find_model(model)
-    workload = build_workload(model, **shape)
+    entry = find_model(model or DEFAULT_MODEL)
+    workload = build_workload(entry.name, **shape)
     target = resolve_target(
         device=device,
         detection=probe_gpu() if device is None else None,
@@ -63,9 +66,9 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
         pinned_bytes_per_s=rate,
     )
     notify(f"reading {entry.name}")
-    facts = load_model_facts(model, workload, refresh=refresh, progress=notify)
+    facts = load_model_facts(entry.name, workload, refresh=refresh, progress=notify)
     alternatives = list_alternatives(
-        facts.workload, entry.smaller_canvas, lambda wish: load_model_facts(model, wish, progress=notify)
+        facts.workload, entry.smaller_canvas, lambda wish: load_model_facts(entry.name, wish, progress=notify)
     )
     return Inputs(facts=facts, target=target, profile=_profile(facts, target), alternatives=alternatives)
 

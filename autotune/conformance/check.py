@@ -56,7 +56,7 @@ class ConformanceReport:
         differences: every field that is not reproduced, in the order of the file.
     """
 
-    path: Path
+    path: str
     kind: RecordKind
     matched: int
     total: int
@@ -113,7 +113,8 @@ def check_file(path: Path | str) -> ConformanceReport:
             found = checker.find_differences(number, line)
         matched += not found
         differences += found
-    return ConformanceReport(path=path, kind=kind, matched=matched, total=len(lines), differences=tuple(differences))
+    total = len(lines)
+    return ConformanceReport(path=str(path), kind=kind, matched=matched, total=total, differences=tuple(differences))
 
 
 def _read_lines(path: Path) -> list[tuple[int, bytes]]:

@@ -69,13 +69,13 @@ DIALECTS = (
 
 
 def find_dialect(target: str) -> Dialect:
-    """The dialect called ``target``.
+    """The dialect called ``target``; ``sglang`` alone means the version whose behaviour is recorded.
 
     Raises:
         FlagError: unknown; the message lists the known ones.
     """
     for dialect in DIALECTS:
-        if dialect.target == target:
+        if dialect.target == (RECORDED_TARGET if target == "sglang" else target):
             return dialect
     known = ", ".join(dialect.target for dialect in DIALECTS)
     raise FlagError(f"no server dialect is called {target!r}: known are {known}")

@@ -11,7 +11,7 @@ from autotune.export.dialects import RECORDED_TARGET, Dialect, find_dialect
 from autotune.export.recipe import AssumedFlags
 from autotune.export.sglang_parser import PLACEMENT_OPTIONS
 from autotune.export.spelling import spell
-from runtime.errors import FlagError
+from runtime.errors import FlagError, InexpressibleError
 from runtime.model_spec import ModelSpec
 from runtime.plan import Plan
 from runtime.residency import Mode
@@ -85,9 +85,9 @@ def export_plan(
     _check_extra_flags(extra_flags, plan)
     spelling = spell(plan, model, dialect)
     if spelling.losses and not allow_loss:
-        raise FlagError(
+        raise InexpressibleError(
             f"{target} cannot express this plan: {'; '.join(spelling.losses)}. Choose another target or a plan without "
-            "these settings, or allow the loss"
+            "these settings, or allow the loss (autotune export --allow-loss)"
         )
     return Export(
         target=target,

@@ -13,6 +13,7 @@ from autotune.profile import Profile
 from autotune.workflows.findings import list_findings
 from autotune.workflows.planning import Planned, PlanningSettings, build_evaluator
 from autotune.workflows.target import Target
+from runtime.plan import Plan
 from runtime.plan_document import (
     Comparison,
     PassPrediction,
@@ -20,6 +21,7 @@ from runtime.plan_document import (
     Prediction,
     UsePrediction,
 )
+from runtime.residency import Mode
 from runtime.units import format_gib, format_percent
 
 PROGRAM = "layerstream-autotune"
@@ -63,7 +65,7 @@ def build_document(
         cap=target.cap,
         plan=planned.chosen.plan,
         prediction=build_prediction(planned.chosen, evaluator),
-        findings=(*list_findings(planned, costs, target), *host_findings(planned.chosen, target)),
+        findings=(*host_findings(planned.chosen, target), *list_findings(planned, costs, target)),
         comparisons=_compare(planned, target),
         what_ifs=planned.what_ifs,
         tuning_gains=planned.tuning_gains,
@@ -138,6 +140,13 @@ def host_findings(evaluation: Evaluation, target: Target) -> tuple[str, ...]:
     )
 
 
+def describe_streamed(plan: Plan) -> str:
+    """What the streamed plan is, with the components that it keeps."""
+    kept = [placement.component for placement in plan.placements if placement.mode is Mode.RESIDENT]
+    text = "streamed with the server's default knobs: one layer ahead, none resident"
+    return f"{text}; {', '.join(kept)} resident as by default" if kept else text
+
+
 def _compare(planned: Planned, target: Target) -> tuple[Comparison, ...]:
     cap = target.cap.effective_bytes
 
@@ -154,7 +163,7 @@ def _compare(planned: Planned, target: Target) -> tuple[Comparison, ...]:
 
     optimum = planned.solution.optimum_score
     return (
-        compare("plan", "the chosen plan: least VRAM among the equally fast", planned.chosen),
+        compare("plan", "the chosen plan: of the equally fast, least VRAM, then fewest changes", planned.chosen),
         Comparison(
             name="optimum",
             meaning="the fastest plan under the cap, before ties are broken",
@@ -163,7 +172,7 @@ def _compare(planned: Planned, target: Target) -> tuple[Comparison, ...]:
             fits=True,
             placements={item.component: item.describe() for item in planned.solution.optimum.placements},
         ),
-        compare("streamed", "everything streamed, one layer ahead, nothing resident", planned.streamed),
+        compare("streamed", describe_streamed(planned.streamed.plan), planned.streamed),
         Comparison(
             name="everything resident",
             meaning="bound: compute alone",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotune.catalog.registry import find_model
-from autotune.export.dialects import RECORDED_TARGET
+from autotune.export.dialects import RECORDED_TARGET, find_dialect
 from autotune.export.recipe import recipe_flags
 from autotune.export.sglang import Export, export_plan
 from autotune.workload import Recipe
@@ -26,17 +26,21 @@ def export_document(
         FlagError: unknown target, or one that cannot express the plan.
         UnsupportedError: the plan is for an engine that is no server.
     """
-    if not document.plan.engine.startswith("sglang@"):
+    if not is_server(document.plan.engine):
         raise UnsupportedError(
             f"the plan is for the engine {document.plan.engine!r}, which is no server: make one with --engine "
             f"{RECORDED_TARGET} to export flags"
         )
-    if target == "sglang":
-        target = RECORDED_TARGET
+    target = find_dialect(target).target
     recipe = Recipe(str(document.workload["recipe"]))
     assumed = recipe_flags(document.model.name, recipe, target)
     exported = export_plan(document.plan, document.model, target=target, assumed=assumed, allow_loss=allow_loss)
     return exported, model_path or default_model_path(document.model.name)
+
+
+def is_server(engine: str) -> bool:
+    """Whether plans for ``engine`` have flags."""
+    return engine.startswith("sglang@")
 
 
 def default_model_path(model: str) -> str:

@@ -14,6 +14,10 @@ from runtime.units import format_gib, format_percent, format_seconds
 _NEAR_FULL_RATIO = 0.95
 
 
+# Two sums of the same seconds in another order differ by less than this.
+_ROUNDING_RATIO = 1e-9
+
+
 def list_findings(planned: Planned, costs: CostModel, target: Target) -> tuple[str, ...]:
     """What the user should know, in the order in which it matters."""
     findings = [_headline(planned, target)]
@@ -24,7 +28,7 @@ def list_findings(planned: Planned, costs: CostModel, target: Target) -> tuple[s
     for what_if in planned.what_ifs:
         saved_s = what_if.now_s - what_if.then_s
         findings.append(
-            f"{what_if.change} would save {format_seconds(max(saved_s, 0.0))} a request "
+            f"{what_if.change} would make the fastest plan {format_seconds(max(saved_s, 0.0))} a request faster "
             f"({format_percent(max(what_if.gain_ratio, 0.0))})"
         )
     if planned.study is not None:
@@ -47,29 +51,34 @@ def describe_nothing_fits(answer: NothingFits, target: Target) -> tuple[str, ...
 
 
 def _second_opinion(study: StudyResult, optimum_s: float) -> str:
+    tried = f"{len(study.records)} trials, {study.evaluations} plans new to the study, the exact plan among the seeds"
+    if study.earlier:
+        tried += f"; resumed with {len(study.earlier)} plans of earlier runs"
     best = study.best
     if best is None or best.score is None:
-        return f"Optuna found no feasible plan in {len(study.records)} trials"
-    gap = max(best.score.latency_s / optimum_s - 1, 0.0)
-    evaluated = f"{len(study.records)} trials ({study.evaluations} different plans, the exact plan among the seeds)"
-    return f"Optuna's best of {evaluated} is {format_percent(gap)} slower than the exact optimum"
+        return f"Optuna found no feasible plan ({tried})"
+    gap = best.score.latency_s / optimum_s - 1
+    if gap <= _ROUNDING_RATIO:
+        return f"Optuna found nothing better than the exact optimum ({tried})"
+    return f"Optuna's best plan is {format_percent(gap)} slower than the exact optimum ({tried})"
 
 
 def _headline(planned: Planned, target: Target) -> str:
     gain = planned.gain_ratio
-    best_s = planned.solution.optimum_score.latency_s
+    chosen_s = planned.chosen.latency_s
     streamed_s = planned.streamed.latency_s
     fits = planned.streamed.peak.charged_bytes <= target.cap.effective_bytes
     if gain >= UNCERTAINTY_RATIO:
         text = (
-            f"Tuning pays: {format_seconds(best_s)} a request instead of {format_seconds(streamed_s)} with everything "
-            f"streamed ({format_percent(gain)} less)"
+            f"Tuning pays: {format_seconds(chosen_s)} a request instead of {format_seconds(streamed_s)} with "
+            f"everything streamed ({format_percent(1 - chosen_s / streamed_s)} less)"
         )
         return text if fits else f"{text}, which does not even fit"
     if not fits:
         return (
             f"Streaming everything with the default knobs does not fit "
-            f"({format_gib(planned.streamed.peak.charged_bytes)}); the plan does, at {format_seconds(best_s)} a request"
+            f"({format_gib(planned.streamed.peak.charged_bytes)}); the plan does, at {format_seconds(chosen_s)} a "
+            "request"
         )
     return (
         f"Copies are hidden behind compute: residency and prefetch buy {format_percent(max(gain, 0.0))} at most, less "
@@ -91,15 +100,18 @@ def _what_binds_time(planned: Planned, costs: CostModel) -> str:
     waiting_s = max(chosen.latency_s - compute_s, 0.0)
     use = max(chosen.uses, key=lambda item: item.total_s)
     share = format_percent(use.total_s / chosen.latency_s)
-    text = f"{use.component} takes {share} of a request; compute is {format_seconds(compute_s)} of it"
+    text = (
+        f"Of a request {format_seconds(compute_s)} are compute and {format_seconds(waiting_s)} waiting for copies; "
+        f"{use.component} takes {share} of it"
+    )
     if not chosen.plan.streams(use.component):
-        return f"{text}, {format_seconds(waiting_s)} are waiting for copies"
+        return text
     copy_s, layer_s, stack = _heaviest_stack(costs, chosen, use.component)
     per_pass = (
         f"one pass of its {stack} streams for {format_seconds(copy_s)} and computes for {format_seconds(layer_s)}, so "
         f"{'compute' if layer_s >= copy_s else 'the link'} binds"
     )
-    return f"{text}, {format_seconds(waiting_s)} are waiting for copies; {per_pass}"
+    return f"{text}; {per_pass}"
 
 
 def _heaviest_stack(costs: CostModel, chosen: Evaluation, component: str) -> tuple[float, float, str]:
@@ -131,7 +143,7 @@ def _what_binds_memory(planned: Planned, target: Target) -> str:
     text += f". Loading is charged {format_gib(planned.chosen.phases[0].charged_bytes)}"
     if peak.charged_bytes > _NEAR_FULL_RATIO * target.device.usable_vram_bytes:
         text += (
-            f". That is more than {format_percent(_NEAR_FULL_RATIO)} of what the card gives a process: a small error of "
-            "the estimate is an out-of-memory error; consider a lower --vram-cap"
+            f". That is more than {format_percent(_NEAR_FULL_RATIO)} of what the card gives a process: a small error "
+            "of the estimate is an out-of-memory error; consider a lower --vram-cap"
         )
     return text

@@ -24,13 +24,13 @@ from runtime.plan_document import PlanDocument, encode_plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFiles:
-    """What a run folder is made of."""
+    """What a run folder is made of; there is no export of a plan for an engine that is no server."""
 
     document: PlanDocument
     profile: Profile
     curve: tuple[CurvePoint, ...]
     study: StudyResult | None
-    export: Export
+    export: Export | None
     model_path: str
 
 
@@ -85,16 +85,17 @@ def write_run(folder: Path, files: RunFiles, *, overwrite: bool) -> None:
 
 def _write_files(folder: Path, files: RunFiles) -> None:
     document, export = files.document, files.export
-    script = serve_script(export, files.model_path, _script_comments(document))
-    flags = [" ".join(option) for option in export.options()]
     (folder / "plan.json").write_bytes(encode_plan(document))
     (folder / "profile.json").write_bytes(encode_profile(files.profile))
-    (folder / "report.md").write_text(
-        render_report(document, export.command_line(files.model_path).splitlines(), export.notes), encoding="utf-8"
-    )
-    (folder / "flags.txt").write_text("\n".join(flags) + "\n", encoding="utf-8")
-    (folder / "serve.sh").write_text(script, encoding="utf-8")
-    (folder / "serve.sh").chmod(0o755)
+    command = [export.command_line(files.model_path)] if export else []
+    notes = export.notes if export else ()
+    (folder / "report.md").write_text(render_report(document, command, notes), encoding="utf-8")
+    if export:
+        flags = [" ".join(option) for option in export.options()]
+        script = serve_script(export, files.model_path, _script_comments(document))
+        (folder / "flags.txt").write_text("\n".join(flags) + "\n", encoding="utf-8")
+        (folder / "serve.sh").write_text(script, encoding="utf-8")
+        (folder / "serve.sh").chmod(0o755)
     trials_frame(files.study, document.plan).to_csv(folder / "trials.csv", index=False)
     curve_frame(files.curve, document).to_csv(folder / "pareto.csv", index=False)
 
@@ -115,11 +116,13 @@ def write_json(path: Path, value: object) -> None:
 
 
 def trials_frame(study: StudyResult | None, plan: Plan) -> pd.DataFrame:
-    """One row per trial: what was tried, what it scored."""
+    """One row per trial: in which run it was tried (``earlier`` ones come from the storage), what it scored."""
+    study = study or StudyResult(records=(), evaluations=0, exhausted=False)
     names = [placement.component for placement in plan.placements]
-    columns = ["number", "origin", "feasible", "latency_s", "charged_bytes", "repeated", "failure", *names]
+    columns = ["run", "number", "origin", "feasible", "latency_s", "charged_bytes", "repeated", "failure", *names]
     rows = [
         [
+            run,
             record.number,
             record.origin,
             record.feasible,
@@ -129,7 +132,8 @@ def trials_frame(study: StudyResult | None, plan: Plan) -> pd.DataFrame:
             record.failure,
             *(record.plan.placement(name).describe() for name in names),
         ]
-        for record in (study.records if study else ())
+        for run, records in (("earlier", study.earlier), ("this", study.records))
+        for record in records
     ]
     return pd.DataFrame(rows, columns=columns)
 

@@ -14,6 +14,7 @@ from autotune.rates import Rates
 from autotune.space import SearchSpace
 from autotune.study import StudySettings, run_study
 from autotune.study_records import StudyResult
+from autotune.study_sampler import make_sampler
 from autotune.study_space import StudySpace
 from autotune.workflows.target import Target
 from autotune.workload import Workload
@@ -138,6 +139,9 @@ def make_plan(
 
     ``alternatives`` are looked at only when tuning does not pay for ``facts`` themselves.
     """
+    space = StudySpace(facts.model, settings.space, settings.engine)
+    if settings.study is not None:
+        make_sampler(settings.study.sampler, space, settings.study.seed)  # refuses too large a grid before the work
     evaluator = build_evaluator(facts, target.rates, target.context_bytes, settings)
     cap = target.cap.effective_bytes
     notify("predicting every placement of every component")
@@ -150,7 +154,6 @@ def make_plan(
     if settings.study is not None:
         notify("running the Optuna study")
         seeds = _seeds(facts, solution, settings)
-        space = StudySpace(facts.model, settings.space, settings.engine)
         study = run_study(space, evaluator.score, cap, settings.study, seeds=seeds, progress=study_progress)
     resident = evaluator.score(resident_plan(facts, settings.engine))
     planned = Planned(

@@ -67,6 +67,8 @@ def resolve_target(
         why = detection.reason if detection is not None else "no device was named"
         origin = f"{preset.title}, the default card, because {why} and no --device was given"
     preset = preset.with_overrides(pinned_bytes_per_s=pinned_bytes_per_s)
+    if pinned_bytes_per_s is not None:
+        origin += f"; copies at {pinned_bytes_per_s / 1e9:g} GB/s, given with --link-rate"
     device_summary = summarize_device(preset, origin)
     return Target(
         device=device_summary,
@@ -86,10 +88,12 @@ def target_of_profile(
         InputError: as ``resolve_target``.
     """
     rates = profile.rates
+    origin = f"{profile.device.title}, from a saved profile"
     if pinned_bytes_per_s is not None:
         rates = replace(rates, pinned_bytes_per_s=pinned_bytes_per_s)
+        origin += f"; copies at {pinned_bytes_per_s / 1e9:g} GB/s, given with --link-rate"
     return Target(
-        device=profile.device,
+        device=replace(profile.device, origin=origin),
         rates=rates,
         context_bytes=profile.context_bytes,
         host=_choose_host(host_memory_bytes),

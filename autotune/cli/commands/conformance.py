@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from autotune.cli.console import OUT, print_json
+from autotune.cli.console import print_json
 from autotune.cli.options import JsonOption
 from autotune.conformance import check_file
 
@@ -24,10 +24,10 @@ def conformance(
         print_json(reports)
     else:
         for report in reports:
-            OUT.print(f"{report.path}: {report.kind}: {report.matched}/{report.total} records match", markup=False)
+            typer.echo(f"{report.path}: {report.kind}: {report.matched}/{report.total} records match")
             for difference in report.differences[:show]:
-                OUT.print(f"  {difference}", markup=False)
+                typer.echo(f"  {difference.describe()}")
             if len(report.differences) > show:
-                OUT.print(f"  and {len(report.differences) - show} more", markup=False)
+                typer.echo(f"  and {len(report.differences) - show} more")
     if any(report.matched != report.total for report in reports):
         raise typer.Exit(1)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from autotune.cli.console import OUT, print_json, print_table
+from autotune.cli.console import print_json, print_lines, print_table
 from autotune.cli.options import JsonOption
 from autotune.hardware import DevicePreset, find_device, list_devices
 from reports.tables import Table
@@ -48,21 +48,44 @@ def devices(
         "PCIe",
         "pinned / pageable GB/s",
     )
-    print_table(Table(title="Devices", columns=columns, rows=rows, numeric=frozenset(columns[2:6])))
-    OUT.print("`autotune devices NAME` shows where every figure comes from.", markup=False)
+    print_table(
+        Table(
+            title="Devices",
+            columns=columns,
+            rows=rows,
+            numeric=frozenset(columns[2:6]),
+            optional=("device", "PCIe", "memory GB/s"),
+        )
+    )
+    print_lines(
+        [
+            "Rates are datasheet figures; 'reached' is the share of them that large matrix products get. `autotune "
+            "devices NAME` shows where every figure comes from."
+        ]
+    )
 
 
 def _show_one(device: DevicePreset, *, as_json: bool) -> None:
     if as_json:
         print_json(_as_plain(device))
         return
-    plain = _as_plain(device)
-    del plain["sources"]
-    rows = tuple(
-        (key, f"{value:,}" if isinstance(value, int | float) else str(value), device.sources.get(key, ""))
-        for key, value in plain.items()
-    )
-    print_table(Table(title=device.title, columns=("figure", "value", "source"), rows=rows))
+    rows: list[tuple[str, str, str]] = [
+        ("name", ", ".join((device.name, *device.aliases)), ""),
+        ("architecture", device.architecture, ""),
+        ("PCIe", f"gen{device.pcie_generation} x{device.pcie_lanes}", device.sources["pcie_generation"]),
+    ]
+    for figure in ("memory_bytes", "usable_vram_bytes", "context_bytes"):
+        rows.append((figure.removesuffix("_bytes"), format_gib(getattr(device, figure)), device.sources[figure]))
+    for dtype, rate in device.matrix_flops_per_s.items():
+        rows.append((f"{dtype} rate", f"{rate / 1e12:,.1f} TFLOP/s", device.sources["matrix_flops_per_s"]))
+    for figure in ("memory_bytes_per_s", "pinned_bytes_per_s", "pageable_bytes_per_s", "d2h_pinned_bytes_per_s"):
+        name = figure.removesuffix("_bytes_per_s")
+        rows.append((f"{name} rate", f"{getattr(device, figure) / 1e9:,.1f} GB/s", device.sources[figure]))
+    for figure in ("matmul_ratio", "attention_ratio", "float32_matmul_ratio", "bandwidth_ratio"):
+        rows.append((figure, f"{getattr(device, figure):.2f}", device.sources[figure]))
+    columns = ("figure", "value", "source")
+    foldable = frozenset({"value", "source"})
+    print_table(Table(title=device.title, columns=columns, rows=tuple(rows), foldable=foldable))
 
 
 def _as_plain(device: DevicePreset) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from autotune.cli.console import ERR, print_json
+from autotune.cli.console import print_error, print_json
 from autotune.cli.options import JsonOption
 from autotune.export.dialects import DIALECTS, RECORDED_TARGET
 from autotune.workflows.export_run import export_document
@@ -40,5 +40,5 @@ def export(
         )
         return
     for note in exported.notes:
-        ERR.print(f"note: {note}", markup=False)
+        print_error(f"note: {note}")
     typer.echo(exported.command_line(path))

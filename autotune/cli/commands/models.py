@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from autotune.catalog.registry import CATALOG
-from autotune.cli.console import OUT, print_json, print_table
+from autotune.cli.console import print_json, print_lines, print_table
 from autotune.cli.options import JsonOption
 from reports.tables import Table
 
@@ -29,8 +29,8 @@ def models(*, json: JsonOption = False) -> None:
     rows = tuple(
         (entry.name, ", ".join(entry.aliases), entry.title, entry.default_workload.describe()) for entry in CATALOG
     )
-    print_table(Table(title="Models", columns=("name", "aliases", "what it is", "default workload"), rows=rows))
+    columns = ("name", "aliases", "what it is", "default workload")
+    print_table(Table(title="Models", columns=columns, rows=rows, foldable=frozenset(columns[1:])))
     for entry in CATALOG:
-        OUT.print(f"\n{entry.name}, where its configuration comes from:", markup=False)
-        for source in entry.sources:
-            OUT.print(f"  - {source}", markup=False)
+        print_lines(["", f"{entry.name}, where its configuration comes from:"])
+        print_lines(entry.sources, bullet="- ")

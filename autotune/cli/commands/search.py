@@ -11,21 +11,23 @@ from typing import Annotated
 import typer
 
 from autotune.cli import options as opt
-from autotune.cli.console import ERR, OUT, Steps, print_json, print_lines, show_steps
+from autotune.cli.console import Steps, print_error, print_json, print_lines, show_steps
 from autotune.cli.run_inputs import Inputs, read_inputs
 from autotune.cli.show import show_document
 from autotune.exact import DEFAULT_TIE_RATIO
-from autotune.export.dialects import RECORDED_TARGET
+from autotune.export.dialects import RECORDED_TARGET, find_dialect
+from autotune.export.sglang import Export
 from autotune.space import DEFAULT_MAX_PREFETCH, SearchSpace
 from autotune.study import StudySettings, check_storage
 from autotune.study_sampler import SamplerName
 from autotune.workflows.document import build_document
-from autotune.workflows.export_run import export_document
+from autotune.workflows.export_run import default_model_path, export_document, is_server
 from autotune.workflows.findings import describe_nothing_fits
 from autotune.workflows.outputs import RunFiles, check_folder, choose_folder, write_run
 from autotune.workflows.planning import NothingFits, Planned, PlanningSettings, make_plan
 from runtime.engines.registry import DEFAULT_ENGINE
-from runtime.errors import InputError
+from runtime.errors import InexpressibleError, InputError
+from runtime.plan_document import PlanDocument
 from runtime.units import parse_bytes
 
 EXIT_NOTHING_FITS = 3
@@ -33,7 +35,7 @@ EXIT_NOTHING_FITS = 3
 
 def search(  # noqa: PLR0913 - one parameter per option
     *,
-    model: opt.ModelOption = "H3",
+    model: opt.ModelOption = None,
     vram_cap: opt.CapOption = None,
     device: opt.DeviceOption = None,
     host_memory: opt.HostOption = None,
@@ -71,6 +73,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     if not 0 <= tie_ratio < 1:
         raise InputError(f"--tie-ratio is {tie_ratio}: give a share from 0 up to below 1, e.g. 0.005")
     check_storage(storage)
+    find_dialect(target)
     now = datetime.now(UTC).astimezone()
     if out is not None:
         check_folder(out, overwrite=overwrite)
@@ -107,7 +110,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     document = build_document(
         answer, inputs.profile, inputs.target, settings, command=shlex.join(["autotune", *sys.argv[1:]]), created=now
     )
-    exported, path = export_document(document, target=target, model_path=model_path)
+    exported, path, refusal = _export(document, target, model_path)
     folder = choose_folder(out, inputs.facts.model.name, now)
     files = RunFiles(
         document=document,
@@ -119,14 +122,39 @@ def search(  # noqa: PLR0913 - one parameter per option
     )
     write_run(folder, files, overwrite=overwrite)
     if json:
-        print_json({"outcome": "planned", "folder": str(folder), "flags": exported.argv, "plan": document})
-        return
+        print_json(
+            {"outcome": "planned", "folder": str(folder), "flags": exported.argv if exported else [], "plan": document}
+        )
+    else:
+        _show(document, exported, folder)
+    if refusal is not None:
+        # The plan is kept, with flags for the version that it was simulated for.
+        raise refusal
+
+
+def _show(document: PlanDocument, exported: Export | None, folder: Path) -> None:
     show_document(document, details=False)
-    OUT.print("Flags for the server:", markup=False)
-    for option in exported.options():
-        OUT.print(f"  {' '.join(option)}", markup=False, soft_wrap=True)
-    print_lines(exported.notes, bullet="note: ")
-    OUT.print(f"Written to {folder}: plan.json, report.md, flags.txt, serve.sh, trials.csv, pareto.csv, profile.json")
+    if exported is not None:
+        print_lines(["", "Flags for the server:"])
+        for option in exported.options():
+            typer.echo(f"  {' '.join(option)}")
+        print_lines(exported.notes, bullet="note: ")
+    print_lines(["", f"Written to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"])
+
+
+def _export(
+    document: PlanDocument, target: str, model_path: str | None
+) -> tuple[Export | None, str, InexpressibleError | None]:
+    """Flags for ``target``, or for the simulated version with the reason why ``target`` cannot have any.
+
+    A plan for an engine that is no server has none.
+    """
+    if not is_server(document.plan.engine):
+        return None, default_model_path(document.model.name), None
+    try:
+        return *export_document(document, target=target, model_path=model_path), None
+    except InexpressibleError as refusal:
+        return *export_document(document, model_path=model_path), refusal
 
 
 def _plan(
@@ -170,6 +198,6 @@ def _report_nothing_fits(answer: NothingFits, inputs: Inputs, *, as_json: bool) 
             }
         )
         return
-    ERR.print(f"Planned for {inputs.target.device.origin}", markup=False)
+    print_error(f"Planned for {inputs.target.device.origin}")
     for line in lines:
-        ERR.print(line, markup=False)
+        print_error(line)

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from autotune.cli import options as opt
-from autotune.cli.console import OUT, print_json, print_lines, print_table, show_steps
+from autotune.cli.console import print_json, print_lines, print_table, show_steps
 from autotune.cli.run_inputs import read_inputs
 from autotune.trace_timeline import trace_request
 from autotune.workflows.outputs import write_json
 from autotune.workflows.planning import PlanningSettings, build_evaluator, streamed_plan
 from autotune.workflows.settings_text import apply_settings
 from autotune.workflows.simulation import Simulation, simulate_plan
+from reports.markdown import describe_workload
 from reports.simulation import simulated_uses_table
 from reports.tables import memory_table
 from runtime.engines.registry import DEFAULT_ENGINE
@@ -23,7 +24,7 @@ from runtime.units import format_gib, format_seconds, parse_bytes
 
 def simulate(  # noqa: PLR0913 - one parameter per option
     *,
-    model: opt.ModelOption = "H3",
+    model: opt.ModelOption = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="component.knob=value, e.g. transformer.resident=10, video_vae.mode=resident."),
@@ -84,19 +85,20 @@ def simulate(  # noqa: PLR0913 - one parameter per option
 
 def _show(simulation: Simulation) -> None:
     prediction = simulation.prediction
-    OUT.print(
-        f"Estimated, not measured. Device: {simulation.device}. Host: {simulation.host}. Cap: {simulation.cap}.",
-        markup=False,
-    )
-    OUT.print(
-        f"A later request takes {format_seconds(prediction.latency_s)} (the first one after load "
-        f"{format_seconds(prediction.first_latency_s)}; everything streamed "
-        f"{format_seconds(simulation.streamed_latency_s)}) and is charged "
-        f"{format_gib(prediction.peak.charged_bytes)} of VRAM in '{prediction.peak.phase}', of which "
-        f"{format_gib(prediction.peak.live_bytes)} are live tensors: it "
-        f"{'fits' if simulation.fits else 'does not fit'}.",
-        markup=False,
+    fits = "fits" if simulation.fits else "does not fit"
+    print_lines(
+        [
+            f"Estimated, not measured. {describe_workload(simulation.workload)} Device: {simulation.device}. "
+            f"Host: {simulation.host}. Cap: {simulation.cap}.",
+            f"A later request takes {format_seconds(prediction.latency_s)} (the first one after load "
+            f"{format_seconds(prediction.first_latency_s)}; streamed with the server's default knobs "
+            f"{format_seconds(simulation.streamed_latency_s)}) and is charged "
+            f"{format_gib(prediction.peak.charged_bytes)} of VRAM in '{prediction.peak.phase}', of which "
+            f"{format_gib(prediction.peak.live_bytes)} are live tensors: it {fits}. It needs "
+            f"{format_gib(prediction.total_host_bytes)} of host memory.",
+        ]
     )
     print_lines(simulation.warnings, bullet="warning: ")
+    print_lines([""])
     print_table(simulated_uses_table(prediction, simulation.placements))
     print_table(memory_table(prediction))
