@@ -21,7 +21,7 @@ from autotune.catalog.entry import CatalogEntry, Progress, SettledWorkload
 from autotune.catalog.registry import find_model
 from autotune.model_facts import ModelFacts
 from autotune.workload import Workload
-from runtime.errors import AutotuneError, MissingDependencyError
+from runtime.errors import AutotuneError, InputError, MissingDependencyError
 
 _LOG = logging.getLogger(__name__)
 
@@ -119,6 +119,17 @@ def _capture(entry: CatalogEntry, settled: SettledWorkload, notify: Progress) ->
         return entry.capture(settled, notify)
     except ModuleNotFoundError as missing:
         raise _missing(missing.name or "a library") from missing
+    except (RuntimeError, ValueError, TypeError, OverflowError) as problem:
+        raise InputError(
+            f"the classes of {entry.name} refuse this request ({str(problem).splitlines()[0]}): try the default size, "
+            "and change one option at a time"
+        ) from problem
+
+
+def _announce(notify: Progress, problem: str) -> None:
+    """Tell it where steps are shown, and keep it: a shown step is gone with the next one."""
+    notify(problem)
+    _LOG.warning("%s", problem)
 
 
 def _load_facts(path: Path, key: str, notify: Progress) -> ModelFacts | None:
@@ -133,7 +144,7 @@ def _load_facts(path: Path, key: str, notify: Progress) -> ModelFacts | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, AutotuneError) as problem:
-        notify(f"ignoring the cache file {path.name} ({problem}); reading the model again")
+        _announce(notify, f"ignoring the cache file {path.name} ({problem}); reading the model again")
         return None
 
 
@@ -148,4 +159,4 @@ def _save_facts(path: Path, key: str, facts: ModelFacts, notify: Progress) -> No
             written.write_bytes(msgspec.json.encode(stored))
             written.replace(path)
     except OSError as problem:
-        notify(f"could not keep the facts of {facts.model.name} in {path.parent} ({problem})")
+        _announce(notify, f"could not keep the facts of {facts.model.name} in {path.parent} ({problem})")

@@ -106,6 +106,7 @@ class CostModel:
             up_s=tuple(component.run_bytes / self.rates.pinned_bytes_per_s for component in components),
             down_s=tuple(component.run_bytes / self.rates.d2h_bytes_per_s for component in components),
             component_bytes=tuple(component.run_bytes for component in components),
+            cast_bytes=tuple(max(component.cast_bytes - component.run_bytes, 0) for component in components),
             stack_of_slot=tuple(index for index, stack in enumerate(stacks) for _ in range(stack.layer_count)),
             stacks_of_component=tuple(
                 tuple(index for index, stack in enumerate(stacks) if stack.component == component)

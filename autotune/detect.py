@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from dataclasses import dataclass
+from typing import Any
+
+from runtime.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,34 +34,47 @@ class Detection:
 
 
 def probe_gpu() -> Detection:
-    """Ask NVML. Cards of different kinds are not told apart here: the caller must then name one."""
+    """Ask NVML; whatever goes wrong there only means that no GPU is known.
+
+    Raises:
+        InputError: the machine has cards of different kinds, so that one must be named.
+    """
     try:
         nvml = importlib.import_module("pynvml")
-    except ImportError:
-        return Detection(gpu=None, reason="nvidia-ml-py is not installed, so no GPU was looked for")
+    except Exception as error:  # a broken driver library raises anything at import
+        return Detection(gpu=None, reason=f"no GPU could be looked for ({_describe(error)})")
     try:
         nvml.nvmlInit()
-    except nvml.NVMLError as error:
-        return Detection(gpu=None, reason=f"no NVIDIA driver answers ({error})")
+    except Exception as error:
+        return Detection(gpu=None, reason=f"no NVIDIA driver answers ({_describe(error)})")
     try:
-        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-        if not handles:
-            return Detection(gpu=None, reason="the driver lists no GPU")
-        titles = sorted({_text(nvml.nvmlDeviceGetName(handle)) for handle in handles})
-        if len(titles) > 1:
-            return Detection(gpu=None, reason=f"this machine has several kinds of GPU ({', '.join(titles)})")
-        memory = [nvml.nvmlDeviceGetMemoryInfo(handle) for handle in handles]
-    except nvml.NVMLError as error:
-        return Detection(gpu=None, reason=f"the driver refused to describe its GPU ({error})")
+        found = _list_gpus(nvml)
+    except Exception as error:
+        return Detection(gpu=None, reason=f"the driver does not describe its GPU ({_describe(error)})")
     finally:
-        nvml.nvmlShutdown()
-    gpu = DetectedGpu(
-        title=titles[0],
-        memory_bytes=min(int(info.total) for info in memory),
-        free_bytes=min(int(info.free) for info in memory),
-    )
-    return Detection(gpu=gpu, reason=f"the driver reports {titles[0]}")
+        with contextlib.suppress(Exception):
+            nvml.nvmlShutdown()
+    if not found:
+        return Detection(gpu=None, reason="the driver lists no usable GPU")
+    titles = sorted({gpu.title for gpu in found})
+    if len(titles) > 1:
+        raise InputError(f"this machine has several kinds of GPU ({', '.join(titles)}): name one with --device")
+    gpu = min(found, key=lambda gpu: gpu.free_bytes)
+    return Detection(gpu=gpu, reason=f"the driver reports {gpu.title}")
 
 
-def _text(name: str | bytes) -> str:
-    return name.decode() if isinstance(name, bytes) else name
+def _list_gpus(nvml: Any) -> list[DetectedGpu]:  # noqa: ANN401 - a module that is not always there
+    found = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        name = nvml.nvmlDeviceGetName(handle)
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+        total, free = int(memory.total), int(memory.free)
+        if total > 0 and 0 <= free <= total:
+            title = name.decode() if isinstance(name, bytes) else str(name)
+            found.append(DetectedGpu(title=title, memory_bytes=total, free_bytes=free))
+    return found
+
+
+def _describe(error: Exception) -> str:
+    return str(error) or type(error).__name__

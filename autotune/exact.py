@@ -30,6 +30,9 @@ _MOST_COMBINATIONS = 30_000_000
 # Plans looked at in one step along the trade-off: many more cost time after each corner, many fewer between corners.
 _SCANNED_AT_ONCE = 4096
 
+# A placement takes about half a millisecond and tens of kilobytes; the largest catalog model has 5,000.
+_MOST_PLACEMENTS = 20_000
+
 # Replayed and summed times differ by rounding only; a bound this close to a latency is that latency.
 _ROUNDING_RATIO = 1e-9
 
@@ -61,6 +64,16 @@ class CurvePoint:
     plan: Plan
 
 
+def _check_size(choices: list[tuple[Placement, ...]]) -> None:
+    """Refuse a space whose tables alone would take minutes and gigabytes."""
+    count = sum(len(placements) for placements in choices)
+    if count > _MOST_PLACEMENTS:
+        raise UnsupportedError(
+            f"the model has {count:,} placements to predict, more than {_MOST_PLACEMENTS:,}: lower --max-prefetch; "
+            "longer stacks are not supported"
+        )
+
+
 class ExactSolver:
     """All plans of one search space; built once, then asked for any cap."""
 
@@ -73,6 +86,7 @@ class ExactSolver:
         self.evaluator = evaluator
         components = evaluator.cost_model.facts.model.components
         choices = [(allowed or {}).get(component.name) or space.placements(component) for component in components]
+        _check_size(choices)
         with paused_collector():
             tables = [compute_options(evaluator, index, placements) for index, placements in enumerate(choices)]
             self.tables = tuple(self._prune(tables))
@@ -81,8 +95,8 @@ class ExactSolver:
         count = int(np.prod(sizes, dtype=np.float64))
         if count > _MOST_COMBINATIONS:
             raise UnsupportedError(
-                f"{count:,} combinations of placements are left after pruning, more than {_MOST_COMBINATIONS:,}: fix "
-                "some components with --fix, or lower --max-prefetch"
+                f"{count:.3g} combinations of placements are left after pruning, more than {_MOST_COMBINATIONS:,}: "
+                "lower --max-prefetch"
             )
         self.bound_s: Floats = self._sum_bounds().ravel()
         self.charged_bytes: Ints = self._sum_charges().ravel()

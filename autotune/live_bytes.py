@@ -14,11 +14,12 @@ _UP, _DOWN = int(Op.UP), int(Op.DOWN)
 class LiveBytes:
     """Live bytes now, and the most since ``take_peak`` was last called."""
 
-    __slots__ = ("_change_bytes", "_component_bytes", "live_bytes", "peak_bytes")
+    __slots__ = ("_cast_bytes", "_change_bytes", "_component_bytes", "live_bytes", "peak_bytes")
 
     def __init__(self, costs: Costs) -> None:
         self._change_bytes = costs.change_bytes
         self._component_bytes = costs.component_bytes
+        self._cast_bytes = costs.cast_bytes
         self.live_bytes = 0
         self.peak_bytes = 0
 
@@ -46,4 +47,5 @@ class LiveBytes:
         for op, component in block.moved_components:
             size = self._component_bytes[component]
             self.live_bytes += size if op == _UP else -size
-            self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+            cast = self._cast_bytes[component] if op == _UP else 0
+            self.peak_bytes = max(self.peak_bytes, self.live_bytes + cast)

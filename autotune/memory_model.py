@@ -58,7 +58,8 @@ class MemoryModel:
             activations = facts.work[use].activation_bytes if use is not None else 0
             frames = facts.output_frames_bytes if use == last else 0
             live.append(activations + frames)
-            charged.append(round(activations * ACTIVATION_RESERVED_RATIO) + frames + overhead)
+            known_ratio = facts.work[use].reserved_ratio if use is not None else None
+            charged.append(round(activations * (known_ratio or ACTIVATION_RESERVED_RATIO)) + frames + overhead)
         self.activation_bytes = tuple(live)
         self.charged_overhead_bytes = tuple(charged)
 

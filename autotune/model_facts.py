@@ -8,6 +8,10 @@ from autotune.work import UseWork
 from autotune.workload import Workload
 from runtime.errors import InputError
 from runtime.model_spec import ModelSpec, RequestSpec
+from runtime.units import MAX_BYTES
+
+# A thousand years of the fastest device: anything larger is no work but damage.
+_MOST_WORK = 1e26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +39,31 @@ class ModelFacts:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not 0 <= self.output_frames_bytes <= MAX_BYTES:
+            raise InputError(f"output_frames_bytes is {self.output_frames_bytes}: bytes lie between 0 and 2^60")
         used = [use.component for use in self.request.uses]
+        if not used:
+            raise InputError("the request runs nothing: it needs at least one use")
         if used != [work.component for work in self.work]:
             raise InputError(f"work is given for {[w.component for w in self.work]}, the request uses {used}")
         for use, work in zip(self.request.uses, self.work, strict=True):
+            _check_work(work)
             component = self.model.component(use.component)
+            if len(use.groups) != len(work.groups):
+                raise InputError(f"{use.component} has {len(use.groups)} pass groups and work for {len(work.groups)}")
+            layer_counts = {stack.name: len(stack.layers) for stack in component.stacks}
             for group, group_work in zip(use.groups, work.groups, strict=True):
                 for stack in group.stacks:
-                    if len(group_work.layers[stack]) != len(component.stack(stack).layers):
+                    if stack not in layer_counts:
+                        raise InputError(f"{use.component} runs a stack {stack!r} that it does not have")
+                    if len(group_work.layers.get(stack, ())) != layer_counts[stack]:
                         raise InputError(f"work of {use.component}.{stack} does not cover each of its layers")
+
+
+def _check_work(use: UseWork) -> None:
+    groups = [group.outside for group in use.groups]
+    layers = [work for group in use.groups for stack in group.layers.values() for work in stack]
+    for work in (use.outside, *groups, *layers):
+        amounts = (work.matmul_flops, work.attention_flops, work.matmul_bytes, work.other_bytes)
+        if not all(0 <= amount <= _MOST_WORK for amount in amounts):
+            raise InputError(f"{use.component} has work of {amounts}: each amount lies between 0 and {_MOST_WORK:g}")

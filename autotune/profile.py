@@ -13,6 +13,7 @@ from autotune.model_facts import ModelFacts
 from autotune.rates import Rates
 from runtime.errors import AutotuneError, ProfileError
 from runtime.plan_document import DeviceSummary
+from runtime.units import MAX_BYTES
 
 FORMAT = "layerstream-profile"
 VERSION = 1
@@ -35,6 +36,14 @@ class Profile:
     rates: Rates
     context_bytes: int
     device: DeviceSummary
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.context_bytes <= MAX_BYTES:
+            raise ProfileError(f"context_bytes is {self.context_bytes}: bytes lie between 0 and 2^60")
+        dtypes = {work.compute_dtype for work in self.facts.work if work.groups}
+        missing = sorted(dtypes - set(self.rates.matmul_flops_per_s))
+        if missing:
+            raise ProfileError(f"the rates lack {', '.join(missing)}, in which the model computes")
 
     @property
     def digest(self) -> str:

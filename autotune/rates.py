@@ -10,6 +10,9 @@ from autotune.hardware import DevicePreset
 from autotune.work import Work
 from runtime.errors import InputError
 
+# A kilobyte or a thousand operations a second: below that a figure is a slip, and times stop being numbers.
+_LEAST_RATE = 1e3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
@@ -38,8 +41,10 @@ class Rates:
             **{f"attention_flops_per_s[{dtype}]": rate for dtype, rate in self.attention_flops_per_s.items()},
         }
         for name, rate in rates.items():
-            if not (math.isfinite(rate) and rate > 0):
-                raise InputError(f"{name} is {rate}: a rate must be positive and finite")
+            if not (math.isfinite(rate) and rate >= _LEAST_RATE):
+                raise InputError(f"{name} is {rate}: a rate must be finite and at least {_LEAST_RATE:g} per second")
+        if set(self.matmul_flops_per_s) != set(self.attention_flops_per_s) or not self.matmul_flops_per_s:
+            raise InputError("matrix products and attention need rates for the same dtypes, at least one")
 
     def estimate_work_s(self, work: Work, dtype: str) -> float:
         """Seconds for ``work`` on this device, matrix products in ``dtype``.

@@ -38,6 +38,7 @@ class Costs:
         work_s: per work index, compute outside the streamed stacks.
         up_s, down_s: per component, one move of the whole component.
         component_bytes: per component, device bytes taken by ``UP``.
+        cast_bytes: per component, device bytes that it takes for a moment more than that while it is moved up.
         stack_of_slot: per slot, index of its stack.
         stacks_of_component: per component, indices of its stacks.
     """
@@ -49,6 +50,7 @@ class Costs:
     up_s: tuple[float, ...]
     down_s: tuple[float, ...]
     component_bytes: tuple[int, ...]
+    cast_bytes: tuple[int, ...]
     stack_of_slot: tuple[int, ...]
     stacks_of_component: tuple[tuple[int, ...], ...]
 

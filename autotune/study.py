@@ -40,6 +40,9 @@ _NEAR_BEST_RATIO = 1.05
 # Shown to the sampler for plans that could not be run at all: finite, and worse than any plan that merely needs more.
 _FAILED_VIOLATION_GIB = 1e3
 
+# The samplers' random generators take 32 bits.
+MAX_SEED = 2**32 - 1
+
 Objective = Callable[[Plan], Score]
 
 
@@ -68,6 +71,8 @@ class StudySettings:
     def __post_init__(self) -> None:
         if self.trials < 1:
             raise InputError(f"--trials is {self.trials}: a study needs at least one trial")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise InputError(f"--seed is {self.seed}: give a whole number from 0 to {MAX_SEED}")
 
 
 def check_storage(storage: str | None) -> None:
@@ -295,5 +300,5 @@ def _open_study(space: StudySpace, settings: StudySettings, cap_bytes: int) -> o
         raise _bad_storage(settings.storage, error) from error
     if trials := len(study.get_trials(deepcopy=False)):
         # The same seed again would suggest the same plans again.
-        study.sampler = make_sampler(settings.sampler, space, settings.seed + trials)
+        study.sampler = make_sampler(settings.sampler, space, (settings.seed + trials) % (MAX_SEED + 1))
     return study

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from runtime.errors import InputError
+from runtime.units import MAX_BYTES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
@@ -61,6 +64,7 @@ class UseWork:
         compute_dtype: dtype of the matrix products (``bfloat16``, ``float16``, ``float32``).
         groups: one per pass group of the request's use, in order.
         outside: work once per use, before its first pass.
+        reserved_ratio: what the allocator reserves over ``activation_bytes``, where better known than in general.
         activation_bytes: the most that live activations occupy at any instant of the use, weights and buffers excluded.
     """
 
@@ -69,3 +73,12 @@ class UseWork:
     groups: tuple[GroupWork, ...]
     outside: Work = Work()
     activation_bytes: int = 0
+    reserved_ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.activation_bytes <= MAX_BYTES:
+            raise InputError(
+                f"{self.component}.activation_bytes is {self.activation_bytes}: bytes lie between 0 and 2^60"
+            )
+        if self.reserved_ratio is not None and not 1 <= self.reserved_ratio <= 10:
+            raise InputError(f"{self.component}.reserved_ratio is {self.reserved_ratio}: it lies between 1 and 10")

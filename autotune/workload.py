@@ -7,6 +7,16 @@ from enum import StrEnum
 
 from runtime.errors import InputError
 
+# Beyond these no pipeline of the catalog runs, and shapes overflow long before memory is the question.
+LIMITS = {
+    "width": 16_384,
+    "height": 16_384,
+    "frames": 10_000,
+    "steps": 10_000,
+    "prompt_tokens": 100_000,
+    "batch": 1_024,
+}
+
 
 class Recipe(StrEnum):
     """Quality recipe of the server: ``default`` (its ``lossless`` fast paths) or ``exact`` (one tile per pass)."""
@@ -28,9 +38,11 @@ class Workload:
     recipe: Recipe = Recipe.DEFAULT
 
     def __post_init__(self) -> None:
-        for name in ("width", "height", "frames", "steps", "prompt_tokens", "batch"):
-            if getattr(self, name) < 1:
-                raise InputError(f"--{name.replace('_', '-')} is {getattr(self, name)}: it must be at least 1")
+        for name, most in LIMITS.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise InputError(
+                    f"--{name.replace('_', '-')} is {getattr(self, name):,}: it must be from 1 to {most:,}"
+                )
 
     def describe(self) -> str:
         """The workload in one line, for people."""

@@ -6,6 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from runtime.errors import InputError
+from runtime.units import MAX_BYTES
+
+_MOST_PASSES = 1_000_000
+
+
+def _check_count(name: str, size_bytes: int) -> None:
+    if not 0 <= size_bytes <= MAX_BYTES:
+        raise InputError(f"{name} is {size_bytes}: bytes lie between 0 and 2^60")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +29,8 @@ class LayerSpec:
     run_bytes: int
 
     def __post_init__(self) -> None:
-        if self.checkpoint_bytes < 0 or self.run_bytes < 0:
-            raise InputError(f"layer bytes must be >= 0, got {self.checkpoint_bytes} and {self.run_bytes}")
+        _check_count("layer.checkpoint_bytes", self.checkpoint_bytes)
+        _check_count("layer.run_bytes", self.run_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +65,8 @@ class ComponentSpec:
             ``rest``.
         host_table_checkpoint_bytes: the same in the released file.
         run_dtype: the dtype in which the server computes.
+        cast_bytes: device bytes of the whole component while a move to the device casts it to another dtype; 0 when no
+            move does.
         is_dit: whether the server's ``--dit-*`` options and DiT rules apply.
         default_mode: the mode the server gives it on a card that cannot hold everything.
     """
@@ -69,6 +79,7 @@ class ComponentSpec:
     host_table_bytes: int = 0
     host_table_checkpoint_bytes: int = 0
     run_dtype: str
+    cast_bytes: int = 0
     is_dit: bool = False
     default_mode: str = "layerwise-offload"
 
@@ -76,6 +87,17 @@ class ComponentSpec:
         names = [stack.name for stack in self.stacks]
         if len(set(names)) != len(names):
             raise InputError(f"component {self.name!r} names a stack twice: {names}")
+        counts = (
+            "rest_run_bytes",
+            "rest_checkpoint_bytes",
+            "host_table_bytes",
+            "host_table_checkpoint_bytes",
+            "cast_bytes",
+        )
+        for field_name in counts:
+            _check_count(f"{self.name}.{field_name}", getattr(self, field_name))
+        if not self.name.strip() or not self.name.isprintable():
+            raise InputError(f"a component is named {self.name!r}: give it a printable name")
 
     @cached_property
     def stack_run_bytes(self) -> int:
@@ -114,17 +136,27 @@ class PassGroup:
     passes: int
 
     def __post_init__(self) -> None:
-        if self.passes < 1:
-            raise InputError(f"a pass group needs at least one pass, got {self.passes}")
+        if not 1 <= self.passes <= _MOST_PASSES:
+            raise InputError(f"a pass group needs 1 to {_MOST_PASSES:,} passes, got {self.passes}")
+        if len(set(self.stacks)) != len(self.stacks):
+            raise InputError(f"a pass group runs a stack twice: {self.stacks}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseSpec:
-    """One interval in which a component is in use; ``purpose`` tells uses of one component apart where it matters."""
+    """One interval in which a component is in use.
+
+    Attributes:
+        component: its name.
+        groups: passes in order; none when the use runs nothing.
+        purpose: tells uses of one component apart where it matters.
+        hands_over: whether the next use begins before this one has ended, as between two encoders of one stage.
+    """
 
     component: str
     groups: tuple[PassGroup, ...]
     purpose: str = ""
+    hands_over: bool = False
 
     @property
     def title(self) -> str:
@@ -146,6 +178,11 @@ class ModelSpec:
     name: str
     components: tuple[ComponentSpec, ...]
     sources: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [component.name for component in self.components]
+        if not names or len(set(names)) != len(names):
+            raise InputError(f"{self.name!r} needs components with different names, got {names}")
 
     def component(self, name: str) -> ComponentSpec:
         """The component called ``name``.

@@ -6,7 +6,9 @@ versioned, and unknown versions are refused.
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +19,15 @@ import msgspec
 from runtime.errors import AutotuneError, PlanError
 from runtime.model_spec import ModelSpec
 from runtime.plan import Plan
+from runtime.units import MAX_BYTES
 
 FORMAT = "layerstream-plan"
 VERSION = 1
+
+
+def _check_bytes(name: str, size_bytes: int) -> None:
+    if not 0 <= size_bytes <= 1024 * MAX_BYTES:
+        raise PlanError(f"{name} is {size_bytes} bytes, which nothing takes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +58,13 @@ class DeviceSummary:
     usable_vram_bytes: int
     figures: dict[str, Figure]
 
+    def __post_init__(self) -> None:
+        if not 0 < self.usable_vram_bytes <= self.memory_bytes <= MAX_BYTES:
+            raise PlanError(
+                f"{self.name}: usable VRAM is {self.usable_vram_bytes} of {self.memory_bytes} bytes; it must be "
+                "positive and at most all"
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSummary:
@@ -57,6 +72,9 @@ class HostSummary:
 
     memory_bytes: int
     origin: str
+
+    def __post_init__(self) -> None:
+        _check_bytes("host memory", self.memory_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +84,9 @@ class CapSummary:
     asked_bytes: int | None
     effective_bytes: int
     reason: str
+
+    def __post_init__(self) -> None:
+        _check_bytes("cap", self.effective_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +136,10 @@ class PhasePrediction:
     standing_bytes: int
     activation_bytes: int
 
+    def __post_init__(self) -> None:
+        for name in ("live_bytes", "charged_bytes", "streamed_bytes", "standing_bytes", "activation_bytes"):
+            _check_bytes(f"{self.phase}: {name}", getattr(self, name))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
@@ -136,6 +161,15 @@ class Prediction:
     uses: tuple[UsePrediction, ...]
     phases: tuple[PhasePrediction, ...]
     host_bytes: dict[str, int]
+
+    def __post_init__(self) -> None:
+        if not self.phases:
+            raise PlanError("a prediction needs at least one phase")
+        for name in ("latency_s", "first_latency_s", "compute_s"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise PlanError(f"{name} is {getattr(self, name)}: a time is finite and not negative")
+        for component, size_bytes in self.host_bytes.items():
+            _check_bytes(f"host copy of {component}", size_bytes)
 
     @property
     def peak(self) -> PhasePrediction:
@@ -231,6 +265,12 @@ class PlanDocument:
 
     def __post_init__(self) -> None:
         self.plan.check_fits_model(self.model)
+        counts = ("width", "height", "frames", "steps", "prompt_tokens", "batch")
+        bad = [name for name in counts if not isinstance(self.workload.get(name), int) or int(self.workload[name]) < 1]
+        if bad or not isinstance(self.workload.get("recipe"), str):
+            raise PlanError(f"the workload lacks {', '.join(bad or ['recipe'])}")
+        if not re.fullmatch(r"[a-z]+(@[0-9.]+)?", self.plan.engine):
+            raise PlanError(f"{self.plan.engine!r} is no engine's name")
 
 
 def load_plan(path: str | Path) -> PlanDocument:

@@ -178,11 +178,6 @@ class Program:
     later: RequestProgram
 
     @cached_property
-    def slot_count(self) -> int:
-        """Layers of all stacks together."""
-        return sum(stack.layer_count for stack in self.stacks)
-
-    @cached_property
     def stack_of_slot(self) -> tuple[int, ...]:
         """Index of the stack that each slot belongs to."""
         return tuple(index for index, stack in enumerate(self.stacks) for _ in range(stack.layer_count))

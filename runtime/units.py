@@ -11,10 +11,11 @@ import re
 
 from runtime.errors import UnitError
 
-KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
-GB = 1000**3
+
+# Sizes are added up in 64-bit integers; an eighth of their range leaves room for sums.
+MAX_BYTES = 2**60
 
 _BYTES_PER_UNIT: dict[str, int] = {
     "": 1,
@@ -23,7 +24,7 @@ _BYTES_PER_UNIT: dict[str, int] = {
     **{f"{letter}b": 1000**power for power, letter in enumerate("kmgtp", start=1)},
     **{letter: 1024**power for power, letter in enumerate("kmgtp", start=1)},
 }
-_SIZE = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?P<unit>[a-zA-Z]*)\s*")
+_SIZE = re.compile(r"\s*(?P<number>[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s*(?P<unit>[a-zA-Z]*)\s*")
 _EXAMPLES = "write it like 24GiB (2^30), 24GB (10^9), 24576MiB or plain bytes"
 
 
@@ -45,6 +46,8 @@ def parse_bytes(text: str) -> int:
         raise UnitError(f"{text!r} has the unknown unit {unit!r}: {_EXAMPLES}") from None
     number: str = match["number"]
     size = int(number) * per_unit if number.isdigit() else round(float(number) * per_unit)
+    if size > MAX_BYTES:
+        raise UnitError(f"{text!r} is more than 1 EiB, which no machine has: {_EXAMPLES}")
     if size <= 0:
         raise UnitError(f"{text!r} is {size} bytes: a size must be at least one byte; {_EXAMPLES}")
     return size
@@ -68,11 +71,6 @@ def parse_rate(text: str) -> float:
 def format_gib(size_bytes: float, digits: int = 2) -> str:
     """``size_bytes`` in GiB with its unit, for people."""
     return f"{size_bytes / GIB:,.{digits}f} GiB"
-
-
-def format_mib(size_bytes: float) -> str:
-    """``size_bytes`` in MiB with its unit, for people."""
-    return f"{size_bytes / MIB:,.1f} MiB"
 
 
 def format_seconds(time_s: float) -> str:

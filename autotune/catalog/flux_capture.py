@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -118,4 +119,6 @@ def capture_flux(
     for name, capture in captures.items():
         progress(f"reading {name} of FLUX.1-dev")
         captured[name] = capture(configs[name], settled.workload)
+    first = captured["text_encoder"]
+    captured["text_encoder"] = first._replace(use=replace(first.use, hands_over=True))
     return assemble_facts("FLUX.1-dev", settled, captured, loaded=tuple(captures), sources=sources, notes=NOTES)

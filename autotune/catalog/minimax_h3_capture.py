@@ -173,6 +173,8 @@ def _capture_video_vae(config: Mapping[str, Any], workload: Workload) -> Capture
         stacks=stacks,
         repeated=[model.decoder],
     )
+    # A whole move casts to the declared float32 before the linear layers are halved again (server, decoding stage).
+    spec = replace(spec, cast_bytes=spec.checkpoint_bytes)
     return one_group(spec, forward, (DECODER,), passes=decode.passes, captured_passes=decode.passes)
 
 

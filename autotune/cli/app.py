@@ -6,13 +6,13 @@ version; 5 a package is missing; 130 interrupted.
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
 from autotune.cli.commands import conformance, devices, explain, export, models, search, simulate
 from autotune.cli.console import print_error
 from runtime.errors import AutotuneError
+
+_INTERRUPTED = 130
 
 EXIT_CODES = "Exit codes: 0 done, 1 mismatch or failure, 2 wrong input, 3 nothing fits, 4 unsupported, 5 no package."
 
@@ -33,21 +33,29 @@ app.command("devices")(devices.devices)
 app.command("conformance")(conformance.conformance)
 
 
-def main() -> None:
-    """Run the command line; every error ends in one message and an exit code, never in a traceback."""
+def run() -> int:
+    """Run the command that was typed and return its exit code.
+
+    Raises:
+        KeyboardInterrupt: interrupted.
+        OSError: standard output cannot be written.
+    """
     try:
         app()
+    except SystemExit as stop:
+        # Usage errors, exit codes of commands, and an interrupt, which the library turns into a bare 130.
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        if code == _INTERRUPTED:
+            print_error("interrupted")
+        return code
     except AutotuneError as error:
         print_error(f"error: {error}")
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print_error("interrupted")
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+        return error.exit_code
+    except (KeyboardInterrupt, OSError):
+        raise
     except Exception as error:
         print_error(
             f"error: this program broke ({type(error).__name__}: {error}); please report it with the command you typed"
         )
-        sys.exit(1)
+        return 1
+    return 0

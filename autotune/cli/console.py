@@ -14,6 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from reports.tables import Table
 
@@ -74,7 +75,7 @@ def print_table(table: Table) -> None:
             no_wrap=column not in fitted.foldable,
         )
     for row in fitted.rows:
-        rich.add_row(*row)
+        rich.add_row(*(Text(cell) for cell in row))
     OUT.width = _width()
     with OUT.capture() as captured:
         OUT.print(rich)
@@ -103,7 +104,9 @@ def print_error(text: str) -> None:
 
 
 def _write(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    # A name may hold what the terminal's encoding cannot say; that is no reason to fail.
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    sys.stdout.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _width() -> int:

@@ -9,6 +9,7 @@ import typer
 
 from autotune.catalog.registry import find_model
 from autotune.workload import Recipe, Workload
+from runtime.engines.registry import list_engines
 from runtime.units import parse_bytes, parse_rate
 
 ModelOption = Annotated[
@@ -31,7 +32,9 @@ StepsOption = Annotated[int | None, typer.Option("--steps", help="Sigma points o
 TokensOption = Annotated[int | None, typer.Option("--prompt-tokens", help="Tokens of the prompt.", min=1)]
 BatchOption = Annotated[int | None, typer.Option("--batch", help="Images of one request.", min=1)]
 RecipeOption = Annotated[Recipe | None, typer.Option("--recipe", help="Quality recipe of the server.")]
-EngineOption = Annotated[str, typer.Option("--engine", help="Whose behaviour is simulated.")]
+EngineOption = Annotated[
+    str, typer.Option("--engine", help=f"Whose behaviour is simulated: {', '.join(list_engines())}.")
+]
 ReserveOption = Annotated[str, typer.Option("--reserve", help="Device memory kept free on purpose.")]
 ProfileOption = Annotated[
     Path | None, typer.Option("--profile", help="Saved profile.json in place of --model and --device.")

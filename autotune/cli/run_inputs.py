@@ -51,7 +51,7 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
     rate = optional_rate(link_rate)
     if profile is not None:
         given = {"model": model, "device": device, **shape}
-        typed = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+        typed = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
         if typed:
             raise InputError(f"--profile already says {', '.join(typed)}: leave out one or the other")
         saved = load_profile(profile)

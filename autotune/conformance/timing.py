@@ -82,6 +82,7 @@ def _build_costs(record: TimingRecord, *, work_count: int) -> Costs:
         up_s=(0.0,),
         down_s=(0.0,),
         component_bytes=(0,),
+        cast_bytes=(0,),
         stack_of_slot=tuple(index for index, stack in enumerate(record.stacks) for _ in stack),
         stacks_of_component=(tuple(range(len(record.stacks))),),
     )

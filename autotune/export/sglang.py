@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autotune.export.component_groups import PURE_GROUP_WORDS
 from autotune.export.dialects import RECORDED_TARGET, Dialect, find_dialect
 from autotune.export.recipe import AssumedFlags
 from autotune.export.sglang_parser import PLACEMENT_OPTIONS
@@ -76,7 +77,7 @@ def export_plan(
     dialect = find_dialect(target)
     plan.check_fits_model(model)
     for placement in plan.placements:
-        if not _EXACT_NAME.fullmatch(placement.component):
+        if placement.component in PURE_GROUP_WORDS or not _EXACT_NAME.fullmatch(placement.component):
             raise FlagError(
                 f"the server cannot be told about a component named {placement.component!r}: it matches lower-case "
                 "names with underscores"

@@ -32,8 +32,14 @@ def export_document(
             f"{RECORDED_TARGET} to export flags"
         )
     target = find_dialect(target).target
-    recipe = Recipe(str(document.workload["recipe"]))
+    try:
+        recipe = Recipe(str(document.workload["recipe"]))
+    except ValueError:
+        known = ", ".join(Recipe)
+        raise InputError(f"the plan's recipe is {document.workload['recipe']!r}: known are {known}") from None
     assumed = recipe_flags(document.model.name, recipe, target)
+    if model_path is not None and (not model_path.strip() or model_path.startswith("-")):
+        raise InputError(f"--model-path is {model_path!r}: give a folder or a hub repository")
     exported = export_plan(document.plan, document.model, target=target, assumed=assumed, allow_loss=allow_loss)
     return exported, model_path or default_model_path(document.model.name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import re
 import tempfile
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,26 +34,45 @@ class RunFiles:
     model_path: str
 
 
+RUN_FILES = frozenset({"flags.txt", "pareto.csv", "plan.json", "profile.json", "report.md", "serve.sh", "trials.csv"})
+
+
 def choose_folder(out: Path | None, model: str, now: datetime) -> Path:
     """``--out``, or a new folder under ``runs/`` named after the model and the time."""
-    return out if out is not None else Path("runs") / f"{model}-{now:%Y%m%d-%H%M%S}"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip(".-")[:60] or "model"
+    return out if out is not None else Path("runs") / f"{name}-{now:%Y%m%d-%H%M%S}"
 
 
-def check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that holds something, before any work is done.
+def check_folder(folder: Path, *, overwrite: bool, is_parent: bool = False) -> None:
+    """Refuse a folder that cannot take a run, before any work is done; or a parent that cannot take such a folder.
 
     Raises:
-        InputError: it is a file, or not empty and ``overwrite`` is not set, or not a run folder.
+        InputError: it is a file, holds anything but a run of this program, holds a run and ``overwrite`` is not set, or
+            cannot be written.
     """
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise InputError(f"--out {folder} is a file: name a folder")
-    names = {path.name for path in folder.iterdir()}
-    if names and not overwrite:
-        raise InputError(f"--out {folder} is not empty: name another folder, or add --overwrite to replace that run")
-    if names and "plan.json" not in names:
-        raise InputError(f"--out {folder} holds something other than a run of this program: name another folder")
+    try:
+        if folder.is_symlink() and not folder.exists():
+            raise InputError(f"--out {folder} is a link to nothing: name a folder")
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"--out {folder} is a file: name a folder")
+        names = {path.name for path in folder.iterdir()} if folder.exists() and not is_parent else set()
+        foreign = sorted(names - RUN_FILES)
+        if foreign:
+            raise InputError(f"--out {folder} holds {foreign[0]!r}, which is no file of a run: name another folder")
+        if names and not overwrite:
+            raise InputError(f"--out {folder} holds a run: name another folder, or add --overwrite to replace it")
+        _try_to_write_beside(folder.resolve())
+    except OSError as error:
+        raise InputError(f"cannot write to --out {folder}: {error.strerror or error}; name another folder") from error
+
+
+def _try_to_write_beside(folder: Path) -> None:
+    """Create and remove a folder where the draft of the run will be; existing parents only, the rest comes later."""
+    parent = next(path for path in folder.parents if path.exists())
+    with tempfile.TemporaryDirectory(dir=parent, prefix=".layerstream-"):
+        pass
+    if folder.exists() and folder.is_mount():
+        raise OSError("it is a mount point and cannot be replaced")
 
 
 def write_run(folder: Path, files: RunFiles, *, overwrite: bool) -> None:
@@ -63,22 +82,22 @@ def write_run(folder: Path, files: RunFiles, *, overwrite: bool) -> None:
         InputError: the folder is taken, or cannot be written.
     """
     check_folder(folder, overwrite=overwrite)
+    target = folder.resolve()
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as draft_name:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".layerstream-") as draft_name:
             draft = Path(draft_name) / "run"
             draft.mkdir()
             _write_files(draft, files)
             replaced = Path(draft_name) / "replaced"
-            if folder.exists():
-                folder.rename(replaced)
+            if target.exists():
+                target.rename(replaced)
             try:
-                draft.rename(folder)
+                draft.rename(target)
             except OSError:
                 if replaced.exists():
-                    replaced.rename(folder)
+                    replaced.rename(target)
                 raise
-            shutil.rmtree(replaced, ignore_errors=True)
     except OSError as error:
         raise InputError(f"cannot write the run to {folder}: {error.strerror or error}") from error
 
@@ -96,8 +115,11 @@ def _write_files(folder: Path, files: RunFiles) -> None:
         (folder / "flags.txt").write_text("\n".join(flags) + "\n", encoding="utf-8")
         (folder / "serve.sh").write_text(script, encoding="utf-8")
         (folder / "serve.sh").chmod(0o755)
-    trials_frame(files.study, document.plan).to_csv(folder / "trials.csv", index=False)
-    curve_frame(files.curve, document).to_csv(folder / "pareto.csv", index=False)
+    for name, frame in (
+        ("trials.csv", trials_frame(files.study, document.plan)),
+        ("pareto.csv", curve_frame(files.curve, document)),
+    ):
+        (folder / name).write_text(frame.to_csv(index=False), encoding="utf-8")
 
 
 def write_json(path: Path, value: object) -> None:

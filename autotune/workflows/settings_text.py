@@ -53,7 +53,7 @@ def _parse_value(text: str, component: ComponentSpec, knob: str, value: str) -> 
             raise InputError(f"--set {text!r}: {knob} is one of {', '.join(words)}") from None
     if knob == "resident" and value == "all":
         return component.max_layers
-    if not value.isdecimal():
+    if not (value.isascii() and value.isdecimal() and len(value) <= 9):
         raise InputError(f"--set {text!r}: {knob} counts layers; give a whole number")
     count = int(value)
     low = 1 if knob == "prefetch" else 0

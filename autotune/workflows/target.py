@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from autotune.detect import Detection
-from autotune.hardware import DevicePreset, find_device
+from autotune.detect import DetectedGpu, Detection
+from autotune.hardware import GIVEN_BY_USER, DevicePreset, find_device
 from autotune.profile import Profile
 from autotune.rates import Rates, derive_rates
 from runtime.errors import InputError
@@ -60,7 +60,7 @@ def resolve_target(
         origin = f"{preset.title}, named with --device: figures are of that card, not of this machine"
     elif detection is not None and detection.gpu is not None:
         gpu = detection.gpu
-        preset, free_bytes = find_device(gpu.title, gpu.memory_bytes), gpu.free_bytes
+        preset, free_bytes = _preset_of_machine(gpu), gpu.free_bytes
         origin = f"{preset.title}, found on this machine; its rates are datasheet figures, not measured here"
     else:
         preset = find_device(DEFAULT_DEVICE)
@@ -69,6 +69,8 @@ def resolve_target(
     preset = preset.with_overrides(pinned_bytes_per_s=pinned_bytes_per_s)
     if pinned_bytes_per_s is not None:
         origin += f"; copies at {pinned_bytes_per_s / 1e9:g} GB/s, given with --link-rate"
+        if pinned_bytes_per_s > preset.link_limit_bytes_per_s:
+            origin += f", more than its PCIe gen{preset.pcie_generation} x{preset.pcie_lanes} link carries"
     device_summary = summarize_device(preset, origin)
     return Target(
         device=device_summary,
@@ -79,6 +81,13 @@ def resolve_target(
     )
 
 
+def _preset_of_machine(gpu: DetectedGpu) -> DevicePreset:
+    try:
+        return find_device(gpu.title, gpu.memory_bytes)
+    except InputError as error:
+        raise InputError(f"this machine's GPU has no preset: {error}; name the nearest one with --device") from error
+
+
 def target_of_profile(
     profile: Profile, *, vram_cap_bytes: int | None, host_memory_bytes: int | None, pinned_bytes_per_s: float | None
 ) -> Target:
@@ -87,13 +96,14 @@ def target_of_profile(
     Raises:
         InputError: as ``resolve_target``.
     """
-    rates = profile.rates
+    rates, figures = profile.rates, dict(profile.device.figures)
     origin = f"{profile.device.title}, from a saved profile"
     if pinned_bytes_per_s is not None:
         rates = replace(rates, pinned_bytes_per_s=pinned_bytes_per_s)
+        figures["pinned_bytes_per_s"] = Figure(value=pinned_bytes_per_s, unit="bytes/s", source=GIVEN_BY_USER)
         origin += f"; copies at {pinned_bytes_per_s / 1e9:g} GB/s, given with --link-rate"
     return Target(
-        device=replace(profile.device, origin=origin),
+        device=replace(profile.device, origin=origin, figures=figures),
         rates=rates,
         context_bytes=profile.context_bytes,
         host=_choose_host(host_memory_bytes),

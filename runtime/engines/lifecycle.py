@@ -214,7 +214,10 @@ class _ScriptWriter:
 
     def _copy_ahead(self, script: RequestScript, position: int) -> None:
         if self._offloaded:
-            # The server moves a whole component ahead only while nothing else is in use.
+            # The server moves a whole component ahead only while nothing is in use; where one encoder hands over to the
+            # next, something always is.
+            if self._life.request.uses[position].hands_over:
+                return
             actions = self._move_up()
             if actions:
                 script.after[position] = Block(actions)

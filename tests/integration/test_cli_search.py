@@ -83,7 +83,7 @@ def test_a_saved_profile_gives_the_same_plan(h3_run, run_cli, tmp_path):
     )
     assert code == 0
     assert load_plan(tmp_path / "again" / "plan.json").plan == load_plan(h3_run / "plan.json").plan
-    assert json.loads(out)["plan"]["profile_id"] == load_profile(h3_run / "profile.json").digest
+    assert json.loads(out)["plan"]["profile_id"] == load_profile(tmp_path / "again" / "profile.json").digest
 
 
 def test_same_seed_gives_the_same_trials_and_plan(run_cli, tmp_path):

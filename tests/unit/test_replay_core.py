@@ -15,6 +15,7 @@ COSTS = Costs(
     up_s=(6.0,),
     down_s=(8.0,),
     component_bytes=(150,),
+    cast_bytes=(0,),
     stack_of_slot=(0, 0, 1),
     stacks_of_component=((0, 1),),
 )

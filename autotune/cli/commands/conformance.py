@@ -29,5 +29,5 @@ def conformance(
                 typer.echo(f"  {difference.describe()}")
             if len(report.differences) > show:
                 typer.echo(f"  and {len(report.differences) - show} more")
-    if any(report.matched != report.total for report in reports):
+    if not all(report.agrees for report in reports):
         raise typer.Exit(1)

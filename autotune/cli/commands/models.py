@@ -30,7 +30,7 @@ def models(*, json: JsonOption = False) -> None:
         (entry.name, ", ".join(entry.aliases), entry.title, entry.default_workload.describe()) for entry in CATALOG
     )
     columns = ("name", "aliases", "what it is", "default workload")
-    print_table(Table(title="Models", columns=columns, rows=rows, foldable=frozenset(columns[1:])))
+    print_table(Table(title="Models", columns=columns, rows=rows, foldable=frozenset(columns[2:])))
     for entry in CATALOG:
         print_lines(["", f"{entry.name}, where its configuration comes from:"])
         print_lines(entry.sources, bullet="- ")

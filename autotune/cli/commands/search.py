@@ -72,17 +72,16 @@ def search(  # noqa: PLR0913 - one parameter per option
     """Find the best placement of every component under a VRAM cap and write plan, report and flags."""
     if not 0 <= tie_ratio < 1:
         raise InputError(f"--tie-ratio is {tie_ratio}: give a share from 0 up to below 1, e.g. 0.005")
-    check_storage(storage)
     find_dialect(target)
     now = datetime.now(UTC).astimezone()
-    if out is not None:
-        check_folder(out, overwrite=overwrite)
     settings = PlanningSettings(
         engine=engine,
         space=SearchSpace(max_prefetch=max_prefetch),
         tie_ratio=tie_ratio,
         reserve_bytes=parse_bytes(reserve),
     )
+    check_folder(out or Path("runs"), overwrite=overwrite, is_parent=out is None)
+    check_storage(storage)
     with show_steps() as progress:
         inputs = read_inputs(
             model=model,
@@ -107,9 +106,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     if isinstance(answer, NothingFits):
         _report_nothing_fits(answer, inputs, as_json=json)
         raise typer.Exit(EXIT_NOTHING_FITS)
-    document = build_document(
-        answer, inputs.profile, inputs.target, settings, command=shlex.join(["autotune", *sys.argv[1:]]), created=now
-    )
+    document = build_document(answer, inputs.profile, inputs.target, settings, command=_command_line(), created=now)
     exported, path, refusal = _export(document, target, model_path)
     folder = choose_folder(out, inputs.facts.model.name, now)
     files = RunFiles(
@@ -140,6 +137,11 @@ def _show(document: PlanDocument, exported: Export | None, folder: Path) -> None
             typer.echo(f"  {' '.join(option)}")
         print_lines(exported.notes, bullet="note: ")
     print_lines(["", f"Written to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"])
+
+
+def _command_line() -> str:
+    """What was typed; bytes that are no text are written as escapes."""
+    return shlex.join(["autotune", *sys.argv[1:]]).encode("utf-8", "backslashreplace").decode()
 
 
 def _export(

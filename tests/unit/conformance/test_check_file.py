@@ -31,7 +31,7 @@ def test_every_recorded_case_is_reproduced(name):
     path, kind, count = FILES[name]
     report = check_file(path)
     assert [difference.describe() for difference in report.differences] == []
-    assert (report.path, report.kind, report.matched, report.total) == (path, kind, count, count)
+    assert (report.path, report.kind, report.matched, report.total) == (str(path), kind, count, count)
     assert report.agrees
 
 
