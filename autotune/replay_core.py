@@ -219,17 +219,21 @@ class PassTimes:
 def run_segment(clock: Clock, segment: Segment, recorder: Recorder | None = None) -> PassTimes:
     """Replay ``segment`` with its repeats: simulated until time and state repeat, then extended."""
     begin = clock.compute_free_s
+    if segment.repeat == 1 and recorder is None:
+        for block in segment.blocks:
+            clock.run(block.timed)
+        took = clock.compute_free_s - begin
+        return PassTimes(count=1, first_s=took, steady_s=took, total_s=took, settled_after=1)
     actions = (
         segment.actions if recorder is not None else [action for block in segment.blocks for action in block.timed]
     )
     durations: list[float] = []
-    states: list[tuple[float, ...]] = []
+    # A pass that leaves what it found is steady: the state before the first one counts, too.
+    states = [clock.relative_state()]
     while len(durations) < segment.repeat:
         before = clock.compute_free_s
         perform(clock, actions, recorder)
         durations.append(clock.compute_free_s - before)
-        if segment.repeat == 1:
-            break
         state = clock.relative_state()
         tolerance = _SAME_STATE_RATIO * max(durations[-1], 1e-12)
         period = _period(states, state, tolerance)

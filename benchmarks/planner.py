@@ -7,6 +7,8 @@ Measured, on whatever machine runs it:
   between plans is the host program and the phase bytes of a component's placement, which do not depend on the others.
   Both processes start cold, with the cycle collector paused as the solver pauses it. One process and two are reported.
 - exact solve: building the tables of all placements (prefetch 1 to 8) from nothing, then solving each cap.
+- reference loop: ten million additions in plain Python, before and after everything else. Machines that share their
+  cores change speed within minutes; times of two runs compare only as multiples of it.
 - Optuna: gap of the best feasible trial to the exact optimum after 100 and 300 trials, cold (median and worst of three
   seeds) and seeded with the exact plan.
 
@@ -138,6 +140,15 @@ def measure_gap(
     return float("inf") if best is None or best.score is None else best.score.latency_s / best_s - 1
 
 
+def measure_reference_loop() -> float:
+    """Seconds for ten million additions."""
+    begin = time.perf_counter()
+    total = 0
+    for number in range(10_000_000):
+        total += number
+    return time.perf_counter() - begin
+
+
 def main() -> None:
     """Measure everything, say it line by line, and print one JSON object last."""
     result: dict[str, object] = {
@@ -146,6 +157,7 @@ def main() -> None:
         "cores": os.cpu_count(),
         "python": sys.version,
     }
+    result["reference_loop_before_s"] = measure_reference_loop()
     for model in MODELS:
         load_model_facts(model)
         evaluations = measure_evaluations(model)
@@ -156,6 +168,7 @@ def main() -> None:
         for cap, gaps in optuna.items():
             print(f"{model}: optuna at {cap}: {gaps}")
         result[model] = {"evaluations": evaluations, "exact": exact, "optuna": optuna}
+    result["reference_loop_after_s"] = measure_reference_loop()
     print(json.dumps(result))
 
 

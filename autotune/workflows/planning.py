@@ -207,8 +207,8 @@ def _ask_where_tuning_pays(
     target: Target, settings: PlanningSettings, alternatives: tuple[Alternative, ...], notify: Notify
 ) -> tuple[TuningGain, ...]:
     gains = []
-    # One or two layers ahead: this is a hint where to look, and the whole range takes four times as long.
-    space = replace(settings.space, max_prefetch=min(settings.space.max_prefetch, 2))
+    # One layer ahead: this is a hint where to look, and the whole range takes eight times as long.
+    space = replace(settings.space, max_prefetch=1)
     for alternative in alternatives:
         notify(f"looking whether tuning would pay for {alternative.setting}")
         facts = alternative.facts()

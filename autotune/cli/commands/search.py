@@ -14,6 +14,7 @@ from autotune.cli import options as opt
 from autotune.cli.console import Steps, print_error, print_json, print_lines, show_steps
 from autotune.cli.run_inputs import Inputs, read_inputs
 from autotune.cli.show import show_document
+from autotune.collector import paused_collector
 from autotune.exact import DEFAULT_TIE_RATIO
 from autotune.export.dialects import RECORDED_TARGET, find_dialect
 from autotune.export.sglang import Export
@@ -102,7 +103,8 @@ def search(  # noqa: PLR0913 - one parameter per option
             refresh=refresh,
             notify=progress.notify,
         )
-        answer = _plan(inputs, settings, progress, _study(trials, sampler, seed, storage, inputs))
+        with paused_collector():
+            answer = _plan(inputs, settings, progress, _study(trials, sampler, seed, storage, inputs))
     if isinstance(answer, NothingFits):
         _report_nothing_fits(answer, inputs, as_json=json)
         raise typer.Exit(EXIT_NOTHING_FITS)
