@@ -3,7 +3,8 @@
 A life is load, the first request, and any later request; a request has two phases per use, the use itself and what is
 queued once it has ended, and closes with an idle phase. Within one phase every component but the one in use only adds
 layers before the first of the used component's layers runs, so the components' own peaks add up to the peak of the
-phase: the planner compares millions of plans by adding vectors.
+phase: the planner compares millions of plans by adding vectors. Only the moment in which a whole component is cast
+while it moves up can lie before the others' additions; the sum is then an upper limit, never too small.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Planned:
     Attributes:
         solution: optimum and chosen plan.
         chosen: the chosen plan, in full.
-        streamed: everything streamed, one layer ahead, nothing resident: what the server's knobs default to.
+        streamed: the plan of ``streamed_plan``, with which the others are compared.
         resident_s: compute alone, the bound that everything resident would reach.
         resident_bytes: what everything resident would be charged.
         curve: the trade-off between latency and VRAM.
