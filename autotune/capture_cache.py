@@ -38,22 +38,39 @@ class _CacheFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_model_facts(
-    name: str, workload: Workload | None = None, *, refresh: bool = False, progress: Progress | None = None
+    name: str,
+    workload: Workload | None = None,
+    variant: str | None = None,
+    *,
+    refresh: bool = False,
+    progress: Progress | None = None,
 ) -> ModelFacts:
     """Facts of a catalog model under a workload, from the cache or else from the libraries' own classes.
+
+    The cache holds the facts of the model as released; those of a variant are derived from them each time.
 
     Args:
         name: a catalog name or alias.
         workload: the request; None for the model's default.
+        variant: one of the entry's variants; None for the model as released.
         refresh: read the classes again even when the cache has an answer.
         progress: told one sentence per step, and why a cache file was not used; by default the log is.
 
     Raises:
-        InputError: no such model, or a request that the server cannot run.
+        InputError: no such model or variant, or a request that the server cannot run.
         MissingDependencyError: a library whose classes are read is not installed.
     """
     notify = progress or _LOG.info
     entry = find_model(name)
+    if variant is not None:
+        entry.find_variant(variant)
+    facts = _load_released_facts(entry, workload, refresh=refresh, notify=notify)
+    return facts if variant is None else entry.derive_facts(facts, variant)
+
+
+def _load_released_facts(
+    entry: CatalogEntry, workload: Workload | None, *, refresh: bool, notify: Progress
+) -> ModelFacts:
     settled = entry.settle(workload or entry.default_workload)
     versions = read_library_versions()
     key = compute_cache_key(entry, settled, versions)
@@ -103,7 +120,8 @@ def compute_source_digest(root: Path) -> str:
     names = ["capture.py", "meta_*.py", "model_facts.py", "work.py", "workload.py", "catalog/*.py"]
     files = [path for name in names for path in (root / "autotune").glob(name)]
     digest = hashlib.sha256()
-    for path in sorted([*files, root / "runtime" / "model_spec.py"]):
+    types = [path for name in ("model_spec.py", "deployment.py") for path in (root / "runtime").glob(name)]
+    for path in sorted([*files, *types]):
         digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

@@ -4,15 +4,47 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate, chain
 
 from autotune.model_facts import ModelFacts
 from autotune.rates import Rates
-from autotune.replay_core import Costs
+from autotune.replay_core import Costs, TierCosts
+from runtime.engines.host_rules import ComponentHosting
 from runtime.engines.lifecycle import number_work
 from runtime.engines.protocol import list_stacks
 from runtime.errors import UnsupportedError
+from runtime.hosting import HostMemory, HostTier
+from runtime.model_spec import LayerSpec
 from runtime.plan import Placement, Plan
 from runtime.residency import Mode
+
+Hostings = tuple[ComponentHosting | None, ...]
+"""Per component where its layers wait on the host; None where every layer is pinned, or where it does not matter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SlotCosts:
+    """Copies of one layer from where it waits; see ``TierCosts``."""
+
+    copy_s: float
+    sync_s: float = 0.0
+    is_mapped: bool = False
+    read_s: float = 0.0
+    first_read_s: float = 0.0
+    blocking_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ComponentSlots:
+    """The copies of all layers of one component, column by column; ``mapped`` names its mapped slots."""
+
+    copy_s: tuple[float, ...]
+    sync_s: tuple[float, ...]
+    is_mapped: tuple[bool, ...]
+    read_s: tuple[float, ...]
+    first_read_s: tuple[float, ...]
+    blocking_s: tuple[float, ...]
+    mapped: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +57,15 @@ class _StackCosts:
 class CostModel:
     """Costs of one model and workload on one device; computed once, then put together for each program."""
 
-    def __init__(self, facts: ModelFacts, rates: Rates) -> None:
+    def __init__(self, facts: ModelFacts, rates: Rates, memory: HostMemory | None = None) -> None:
+        """``memory`` is needed only for plans whose layers are not all pinned."""
         self.facts = facts
         self.rates = rates
+        self._cache_bytes = memory.cache_bytes if memory is not None else 0
+        layers = (layer for part in facts.model.components for stack in part.stacks for layer in stack.layers)
+        self._cache_keeps_all = self._cache_bytes >= sum(layer.view_bytes for layer in layers)
+        counts = [sum(len(stack.layers) for stack in part.stacks) for part in facts.model.components]
+        self._first_slots = tuple(accumulate(counts, initial=0))
         self._stacks = {
             (index, stack.name): _StackCosts(
                 copy_s=tuple(layer.run_bytes / rates.pinned_bytes_per_s for layer in stack.layers),
@@ -39,7 +77,9 @@ class CostModel:
         }
         self.stack_costs = self._compute_stack_costs()
         self._component_count = len(facts.model.components)
-        self._costs_when = lru_cache(maxsize=256)(self._compute_costs_when)
+        self._all_pinned: Hostings = (None,) * self._component_count
+        self._costs_when = lru_cache(maxsize=1024)(self._compute_costs_when)
+        self._slots_when = lru_cache(maxsize=4096)(self._compute_slots_when)
         numbers = number_work(facts.request)
         self._outside_s = [0.0] * len(numbers)
         self._layers_s = [0.0] * len(numbers)
@@ -58,21 +98,81 @@ class CostModel:
                 for layer in layers
             )
 
-    def costs_of(self, plan: Plan) -> Costs:
-        """Costs of the actions of any program for ``plan``; only the work outside the streamed stacks depends on it."""
-        return self._costs_when(tuple(plan.streams(component.name) for component in self.facts.model.components))
+    def costs_of(self, plan: Plan, hostings: Hostings | None = None) -> Costs:
+        """Costs of the actions of any program for ``plan`` under ``hostings``; None means that all layers are pinned.
 
-    def costs_of_one(self, component: int, placement: Placement) -> Costs:
+        Only the work outside the streamed stacks depends on the plan.
+        """
+        streams = tuple(plan.streams(component.name) for component in self.facts.model.components)
+        return self._costs_when(streams, hostings or self._all_pinned)
+
+    def costs_of_one(self, component: int, placement: Placement, hostings: Hostings | None = None) -> Costs:
         """Costs for replaying one component by itself; work of the others is not to be used."""
         streams = placement.mode is Mode.LAYERWISE_OFFLOAD
-        return self._costs_when(tuple(streams and index == component for index in range(self._component_count)))
+        alone = tuple(streams and index == component for index in range(self._component_count))
+        return self._costs_when(alone, hostings or self._all_pinned)
 
-    def _compute_costs_when(self, streams: tuple[bool, ...]) -> Costs:
+    def _compute_costs_when(self, streams: tuple[bool, ...], hostings: Hostings) -> Costs:
         work_s = tuple(
             outside if streams[component] else outside + layers
             for outside, layers, component in zip(self._outside_s, self._layers_s, self._component_of_work, strict=True)
         )
-        return replace(self.stack_costs, work_s=work_s)
+        costs = replace(self.stack_costs, work_s=work_s)
+        if all(hosting is None or hosting.is_pinned for hosting in hostings):
+            return costs
+        parts = [self._slots_when(component, hosting) for component, hosting in enumerate(hostings)]
+        tiers = TierCosts(
+            sync_s=tuple(chain.from_iterable(part.sync_s for part in parts)),
+            is_mapped=tuple(chain.from_iterable(part.is_mapped for part in parts)),
+            read_s=tuple(chain.from_iterable(part.read_s for part in parts)),
+            first_read_s=tuple(chain.from_iterable(part.first_read_s for part in parts)),
+            blocking_s=tuple(chain.from_iterable(part.blocking_s for part in parts)),
+            mapped_of_component=tuple(part.mapped for part in parts),
+        )
+        return replace(costs, copy_s=tuple(chain.from_iterable(part.copy_s for part in parts)), tiers=tiers)
+
+    def _compute_slots_when(self, component: int, hosting: ComponentHosting | None) -> _ComponentSlots:
+        """Copies of every layer of one component."""
+        spec, rates = self.facts.model.components[component], self.rates
+        is_kept = hosting is not None and hosting.mapped_bytes <= self._cache_bytes
+        slots: list[_SlotCosts] = []
+        for position, stack in enumerate(spec.stacks):
+            found = hosting.stacks[position] if hosting is not None and hosting.stacks else None
+            for index, layer in enumerate(stack.layers):
+                tier = found.tiers[index] if found is not None else None
+                if tier is HostTier.PAGEABLE:
+                    sync_s = layer.run_bytes / rates.pageable_bytes_per_s
+                    slots.append(_SlotCosts(copy_s=0.0, sync_s=sync_s, blocking_s=sync_s))
+                elif tier is HostTier.MAPPED:
+                    slots.append(self._mapped_costs(layer, is_kept=is_kept))
+                else:
+                    slots.append(_SlotCosts(copy_s=layer.run_bytes / rates.pinned_bytes_per_s))
+        first_slot = self._first_slots[component]
+        return _ComponentSlots(
+            copy_s=tuple(slot.copy_s for slot in slots),
+            sync_s=tuple(slot.sync_s for slot in slots),
+            is_mapped=tuple(slot.is_mapped for slot in slots),
+            read_s=tuple(slot.read_s for slot in slots),
+            first_read_s=tuple(slot.first_read_s for slot in slots),
+            blocking_s=tuple(slot.blocking_s for slot in slots),
+            mapped=tuple(first_slot + index for index, slot in enumerate(slots) if slot.is_mapped),
+        )
+
+    def _mapped_costs(self, layer: LayerSpec, *, is_kept: bool) -> _SlotCosts:
+        rates, keeps_all = self.rates, self._cache_keeps_all
+        cached_s = layer.view_bytes / rates.pageable_bytes_per_s
+        disk_s = layer.view_bytes / rates.disk_bytes_per_s
+        first_s = cached_s if keeps_all else disk_s
+        # The first load after start-up is not the courier's: the host faults the pages in, then copies as if pageable.
+        blocking_s = layer.run_bytes / rates.pageable_bytes_per_s + (0.0 if keeps_all else disk_s)
+        return _SlotCosts(
+            copy_s=layer.view_bytes / rates.pinned_bytes_per_s,
+            sync_s=layer.transformed_bytes / rates.pageable_bytes_per_s,
+            is_mapped=True,
+            read_s=cached_s if is_kept else disk_s,
+            first_read_s=first_s,
+            blocking_s=blocking_s,
+        )
 
     def layer_costs(self, component: str, stack: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Copy and compute seconds per layer of one stack."""
@@ -104,6 +204,7 @@ class CostModel:
             weight_bytes=tuple(value for part in parts for value in part.weight_bytes),
             work_s=(),
             up_s=tuple(component.run_bytes / self.rates.pinned_bytes_per_s for component in components),
+            first_up_s=tuple(component.run_bytes / self.rates.pageable_bytes_per_s for component in components),
             down_s=tuple(component.run_bytes / self.rates.d2h_bytes_per_s for component in components),
             component_bytes=tuple(component.run_bytes for component in components),
             cast_bytes=tuple(max(component.cast_bytes - component.run_bytes, 0) for component in components),

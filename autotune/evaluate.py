@@ -9,13 +9,20 @@ from autotune.cost_model import CostModel
 from autotune.live_bytes import LiveBytes
 from autotune.memory_model import MemoryModel
 from autotune.phases import phase_names, walk_component
-from autotune.replay_core import Clock, PassTimes, Recorder, join_passes, perform, run_segment
+from autotune.replay_core import Clock, Costs, PassTimes, Recorder, join_passes, perform, run_segment
+from autotune.tiered_clock import make_clock
+from runtime.engines.host_rules import PlanHosting, always_pins, host_plan, never_runs_short
 from runtime.engines.registry import Engine
+from runtime.hosting import HostMemory
 from runtime.plan import Placement, Plan
 from runtime.plan_document import PhasePrediction
 from runtime.program import Op, Program, RequestProgram, Segment, UseProgram
 
 _RUN = int(Op.RUN)
+
+
+AMPLE_HOST = HostMemory(available_bytes=2**50)
+"""A host on which every layer is pinned, whatever the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +59,7 @@ class Evaluation:
         uses, first_uses: the same, use by use.
         phases: peaks phase by phase, in the order of life.
         host_bytes: host copies per component.
+        hosting: where these wait.
     """
 
     plan: Plan
@@ -61,6 +69,7 @@ class Evaluation:
     first_uses: tuple[UseTimes, ...]
     phases: tuple[PhasePrediction, ...]
     host_bytes: dict[str, int]
+    hosting: PlanHosting
 
     @property
     def peak(self) -> PhasePrediction:
@@ -70,20 +79,31 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What the search compares: seconds of a later request, bytes charged against the cap."""
+    """What the search compares: seconds of a later request, bytes charged against the cap, bytes that the host lacks."""
 
     latency_s: float
     charged_bytes: int
+    host_short_bytes: int = 0
 
 
 class Evaluator:
-    """Predicts plans of one model, workload, device and engine."""
+    """Predicts plans of one model, workload, device, host and engine.
 
-    def __init__(self, cost_model: CostModel, memory_model: MemoryModel, engine: Engine) -> None:
+    Attributes:
+        always_pins: whether the host has pinned memory for every layer under any plan.
+        never_runs_short: whether it has memory for the copies of any plan.
+    """
+
+    def __init__(
+        self, cost_model: CostModel, memory_model: MemoryModel, engine: Engine, host: HostMemory = AMPLE_HOST
+    ) -> None:
         self.cost_model = cost_model
         self.memory_model = memory_model
         self.engine = engine
         facts = cost_model.facts
+        self.host_rule = engine.host_rule(facts.model, facts.request, host)
+        self.always_pins = always_pins(self.host_rule, facts.model)
+        self.never_runs_short = never_runs_short(self.host_rule, facts.model)
         self.lifecycle = engine.lifecycle(facts.model, facts.request)
         self.phase_names = phase_names(facts.request)
         self._names = tuple(component.name for component in facts.model.components)
@@ -96,7 +116,8 @@ class Evaluator:
             PlanError: the plan was made for another model.
         """
         program = self.lifecycle.build_program(plan)
-        clock = Clock(self.cost_model.costs_of(plan))
+        hosting = self.hosting_of(plan)
+        clock = make_clock(self.cost_model.costs_of(plan, hosting.components), fresh=True)
         clock.run(program.load.actions)
         first = self._replay_request(clock, program, program.first, None)
         later = self._replay_request(clock, program, program.later, recorder)
@@ -111,19 +132,29 @@ class Evaluator:
                 name: self.memory_model.host_bytes(index, plan.placement(name))
                 for index, name in enumerate(self._names)
             },
+            hosting=hosting,
         )
+
+    def hosting_of(self, plan: Plan) -> PlanHosting:
+        """Where the host copies of ``plan`` wait."""
+        return host_plan(self.host_rule, self.lifecycle.model, plan)
+
+    def costs_of(self, plan: Plan) -> Costs:
+        """Costs of the actions of any program for ``plan``."""
+        return self.cost_model.costs_of(plan, None if self.always_pins else self.hosting_of(plan).components)
 
     def score(self, plan: Plan) -> Score:
         """Only what the search compares: latency of a later request, and the most that is charged against the cap."""
         program = self.lifecycle.build_program(plan)
-        clock = Clock(self.cost_model.costs_of(plan))
+        clock = make_clock(self.costs_of(plan))
         latency_s = 0.0
         for use in program.later.uses:
             for segment in use.segments:
                 run_segment(clock, segment)
             latency_s = clock.compute_free_s
             clock.run(use.after.actions)
-        return Score(latency_s=latency_s, charged_bytes=self.charged_bytes(plan))
+        short_bytes = 0 if self.never_runs_short else self.hosting_of(plan).short_bytes
+        return Score(latency_s=latency_s, charged_bytes=self.charged_bytes(plan), host_short_bytes=short_bytes)
 
     def charged_bytes(self, plan: Plan) -> int:
         """The most that ``plan`` charges against the cap in any phase of its life."""

@@ -7,8 +7,8 @@ visited in the order of the bound and replayed whole, until no bound is left bel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,17 @@ import numpy.typing as npt
 
 from autotune.collector import paused_collector
 from autotune.evaluate import Evaluator, Score
-from autotune.options import Floats, Ints, OptionTable, compute_options, drop_dominated, meets, with_traces
+from autotune.host_states import HostChoices, build_graph
+from autotune.options import (
+    Floats,
+    Ints,
+    OptionTable,
+    Rows,
+    compute_options,
+    find_undominated,
+    meets,
+    with_traces,
+)
 from autotune.own_use import CopyAhead, replay_use
 from autotune.space import SearchSpace
 from runtime.errors import UnsupportedError
@@ -32,6 +42,9 @@ _SCANNED_AT_ONCE = 4096
 
 # A placement takes about half a millisecond and tens of kilobytes; the largest catalog model has 5,000.
 _MOST_PLACEMENTS = 20_000
+
+NEVER_BYTES = 2**62
+"""Charged to a plan for which the host has no memory: more than any cap."""
 
 # Replayed and summed times differ by rounding only; a bound this close to a latency is that latency.
 _ROUNDING_RATIO = 1e-9
@@ -75,31 +88,47 @@ def _check_size(choices: list[tuple[Placement, ...]]) -> None:
 
 
 class ExactSolver:
-    """All plans of one search space; built once, then asked for any cap."""
+    """All plans of one search space; built once, then asked for any cap.
+
+    Attributes:
+        limit_bytes: plans that need more device memory are left out, the smallest plan excepted; None for no limit.
+        bound_s, charged_bytes, changed: one entry per plan; what the host has no memory for is charged infinitely.
+    """
 
     def __init__(
         self,
         evaluator: Evaluator,
         space: SearchSpace,
         allowed: Mapping[str, tuple[Placement, ...]] | None = None,
+        limit_bytes: int | None = None,
     ) -> None:
         self.evaluator = evaluator
         components = evaluator.cost_model.facts.model.components
-        choices = [(allowed or {}).get(component.name) or space.placements(component) for component in components]
-        _check_size(choices)
+        placements = [(allowed or {}).get(component.name) or space.placements(component) for component in components]
+        _check_size(placements)
+        if limit_bytes is not None:
+            placements = [_drop_too_large(evaluator, index, rows, limit_bytes) for index, rows in enumerate(placements)]
         with paused_collector():
-            tables = [compute_options(evaluator, index, placements) for index, placements in enumerate(choices)]
-            self.tables = tuple(self._prune(tables))
-        sizes = [len(table) for table in self.tables]
-        self._shape = tuple(sizes)
-        count = int(np.prod(sizes, dtype=np.float64))
+            graph = build_graph(evaluator, placements)
+            self._start = graph.start
+            self._order = tuple(choices.component for choices in graph.choices)
+            choices = sorted(graph.choices, key=lambda item: item.component)
+            tables = [compute_options(evaluator, item.options) for item in choices]
+            host_bytes = evaluator.host_rule.memory.available_bytes
+            self._can_run_short = sum(int(table.held_bytes.max()) for table in tables) > host_bytes
+            if not self._can_run_short:
+                tables = [replace(table, held_bytes=np.zeros_like(table.held_bytes)) for table in tables]
+            self._prune(tables, choices, placements)
+        self._shape = tuple(len(rows) for rows in self.placements)
+        count = int(np.prod(self._shape, dtype=np.float64))
         if count > _MOST_COMBINATIONS:
             raise UnsupportedError(
                 f"{count:.3g} combinations of placements are left after pruning, more than {_MOST_COMBINATIONS:,}: "
                 "lower --max-prefetch"
             )
-        self.bound_s: Floats = self._sum_bounds().ravel()
-        self.charged_bytes: Ints = self._sum_charges().ravel()
+        options = self._follow_host()
+        self.bound_s: Floats = self._sum_bounds(options).ravel()
+        self.charged_bytes: Ints = self._sum_charges(options).ravel()
         self.changed: Ints = self._sum_changes().ravel()
         self._scores: dict[int, Score] = {}
 
@@ -163,73 +192,105 @@ class ExactSolver:
 
     def _plan(self, row: int | np.intp) -> Plan:
         picks = np.unravel_index(int(row), self._shape)
-        placements = tuple(table.placements[int(pick)] for table, pick in zip(self.tables, picks, strict=True))
+        placements = tuple(rows[int(pick)] for rows, pick in zip(self.placements, picks, strict=True))
         return Plan(engine=self.evaluator.engine.name, placements=placements)
 
-    def _prune(self, tables: list[OptionTable]) -> list[OptionTable]:
-        """Drop dominated rows, first where no other component's copies are ever met: that leaves fewer to meet."""
-        waits = [meets(self.evaluator, table, others) for table, others in _with_aheads_of_others(tables)]
-        pruned = [
-            table if waiting else drop_dominated(with_traces(self.evaluator, table, ()))
-            for table, waiting in zip(tables, waits, strict=True)
-        ]
-        return [
-            drop_dominated(with_traces(self.evaluator, table, others)) if waiting else table
-            for (table, others), waiting in zip(_with_aheads_of_others(pruned), waits, strict=True)
-        ]
+    def _prune(
+        self, tables: list[OptionTable], choices: list[HostChoices], placements: list[tuple[Placement, ...]]
+    ) -> None:
+        """Drop dominated placements, first where no other component's copies are ever met: that leaves fewer to meet.
 
-    def _sum_bounds(self) -> Floats:
-        total = np.zeros(self._shape)
+        Sets ``tables``, ``choices`` and ``placements`` to what is left.
+        """
+        self.tables, self.choices = tables, choices
+        self.placements = [tuple(rows) for rows in placements]
+        waits = [meets(self.evaluator, index, self._aheads_of_others(index)) for index in range(len(tables))]
+        for waiting in (False, True):
+            for index in [index for index, found in enumerate(waits) if found is waiting]:
+                aheads = self._aheads_of_others(index) if waiting else ()
+                tables[index] = with_traces(self.evaluator, tables[index], aheads)
+                rows = find_undominated(tables[index], choices[index])
+                choices[index] = choices[index].take(rows)
+                self.placements[index] = tuple(self.placements[index][row] for row in rows)
+
+    def _aheads_of_others(self, component: int) -> list[CopyAhead]:
+        """Every distinct copy ahead of the other components' placements."""
+        found: dict[object, CopyAhead] = {}
         for index, table in enumerate(self.tables):
-            total += self._axis(table.own_s, index)
+            if index == component:
+                continue
+            for number in np.unique(table.ahead[self.choices[index].option]):
+                found |= {ahead.key: ahead for ahead in table.aheads[number]}
+        return list(found.values())
+
+    def _follow_host(self) -> list[Rows]:
+        """Per component, the option that each plan gives it, from the first component that is hosted to the last."""
+        bits = np.ix_(*(item.is_resident.astype(np.intp) for item in self.choices))
+        state = self._start[bits] if self._start.size > 1 else np.zeros((1,) * len(self._shape), dtype=np.intp)
+        found: list[Rows] = [state] * len(self._shape)
+        for component in self._order:
+            rows = self._axis(np.arange(self._shape[component]), component)
+            found[component] = self.choices[component].option[state, rows]
+            state = self.choices[component].next_state[state, rows]
+        return found
+
+    def _sum_bounds(self, options: list[Rows]) -> Floats:
+        total = np.zeros(self._shape)
+        for table, option in zip(self.tables, options, strict=True):
+            total += table.own_s[option]
         for owner, table in enumerate(self.tables):
-            for number in np.unique(table.ahead):
+            chosen = table.ahead[options[owner]]
+            for number in np.unique(chosen):
                 for ahead in table.aheads[number]:
-                    total += self._delay_s(ahead) * self._axis(table.ahead == number, owner)
+                    total += self._delay_s(ahead, options) * (chosen == number)
         return total
 
-    def _delay_s(self, ahead: CopyAhead) -> Floats:
-        """How much longer the use that meets ``ahead`` takes, per row of the component in use, on that one's axis."""
+    def _delay_s(self, ahead: CopyAhead, options: list[Rows]) -> Floats:
+        """How much longer the use that meets ``ahead`` takes, plan by plan."""
         name = self.evaluator.lifecycle.request.uses[ahead.position].component
-        index = next(position for position, table in enumerate(self.tables) if table.placements[0].component == name)
-        delays = [
-            replay_use(self.evaluator, index, placement, ahead.position, met=ahead)[0]
-            - replay_use(self.evaluator, index, placement, ahead.position)[0]
-            for placement in self.tables[index].placements
-        ]
-        return self._axis(np.array(delays), index)
+        index = next(position for position, rows in enumerate(self.placements) if rows[0].component == name)
+        delays = np.zeros(len(self.tables[index]))
+        for number in np.unique(options[index]):
+            option = self.tables[index].options[number]
+            met_s = replay_use(self.evaluator, option, ahead.position, met=ahead)[0]
+            delays[number] = met_s - replay_use(self.evaluator, option, ahead.position)[0]
+        return delays[options[index]]
 
-    def _sum_charges(self) -> Ints:
-        phases = np.vstack(
-            [
-                np.concatenate([table.phase_bytes for table in self.tables]),
-                self.evaluator.memory_model.charged_overhead_bytes,
-            ]
-        )
+    def _sum_charges(self, options: list[Rows]) -> Ints:
+        overhead = np.asarray(self.evaluator.memory_model.charged_overhead_bytes)
+        # The device bytes of a placement are the same wherever its copies wait.
+        own = [table.phase_bytes[item.option[0]] for table, item in zip(self.tables, self.choices, strict=True)]
+        phases = np.vstack([np.concatenate(own), overhead])
         peak = np.zeros(self._shape, dtype=np.int64)
         for phase in np.unique(phases, axis=1, return_index=True)[1]:
-            total = np.full(self._shape, self.evaluator.memory_model.charged_overhead_bytes[phase], dtype=np.int64)
-            for index, table in enumerate(self.tables):
-                total += self._axis(table.phase_bytes[:, phase], index)
+            total = np.full(self._shape, overhead[phase], dtype=np.int64)
+            for index, rows in enumerate(own):
+                total += self._axis(rows[:, phase], index)
             np.maximum(peak, total, out=peak)
+        if self._can_run_short:
+            held = sum(table.held_bytes[option] for table, option in zip(self.tables, options, strict=True))
+            peak[np.broadcast_to(held, self._shape) > self.evaluator.host_rule.memory.available_bytes] = NEVER_BYTES
         return peak
 
     def _sum_changes(self) -> Ints:
         total = np.zeros(self._shape, dtype=np.int64)
-        for index, table in enumerate(self.tables):
-            total += self._axis(table.changed, index)
+        for index, (table, item) in enumerate(zip(self.tables, self.choices, strict=True)):
+            total += self._axis(table.changed[item.option[0]], index)
         return total
 
     def _axis(self, values: npt.NDArray[Any], index: int) -> npt.NDArray[Any]:
         """``values`` of one component laid along its axis of the array of all plans."""
-        shape = [1] * len(self.tables)
+        shape = [1] * len(self._shape)
         shape[index] = len(values)
         return values.reshape(shape)
 
 
-def _with_aheads_of_others(tables: list[OptionTable]) -> Iterator[tuple[OptionTable, list[CopyAhead]]]:
-    """Each table with every distinct copy ahead of the other tables' rows."""
-    for table in tables:
-        others = (other for other in tables if other is not table)
-        aheads = (ahead for other in others for number in np.unique(other.ahead) for ahead in other.aheads[number])
-        yield table, list({ahead.key: ahead for ahead in aheads}.values())
+def _drop_too_large(
+    evaluator: Evaluator, component: int, rows: Sequence[Placement], limit_bytes: int
+) -> tuple[Placement, ...]:
+    """The placements that stay within ``limit_bytes`` by themselves; the smallest ones if none does."""
+    overhead = np.asarray(evaluator.memory_model.charged_overhead_bytes)
+    phases = [evaluator.component_phases(component, placement, explicit=True) for placement in rows]
+    needed = (np.array(phases) + overhead).max(axis=1)
+    limit = max(limit_bytes, int(needed.min()))
+    return tuple(placement for placement, size in zip(rows, needed, strict=True) if size <= limit)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from torch import nn
 
 from runtime.model_spec import ComponentSpec, LayerSpec, StackSpec
+from runtime.pinned import rounded_pin_bytes
 
 # SGLang-diffusion 0.5.23, runtime/managers/memory_managers/layerwise_offload.py: a layer has one buffer per dtype in
 # which each weight starts at a multiple of 32 bytes; a declared vocabulary table stays on the host from 256 MiB on.
@@ -33,18 +34,32 @@ def compute_buffer_bytes(weights: Iterable[torch.Tensor]) -> int:
     return sum(end * dtype.itemsize for dtype, end in ends.items())
 
 
-def _count_bytes(weights: Iterable[torch.Tensor], dtype: torch.dtype | None = None) -> int:
+def count_bytes(weights: Iterable[torch.Tensor], dtype: torch.dtype | None = None) -> int:
+    """Bytes of the weights, in ``dtype`` if one is given and else in their own."""
     return sum(weight.numel() * (dtype or weight.dtype).itemsize for weight in weights)
 
 
-def _build_stack(name: str, layers: Iterable[nn.Module], checkpoint_dtype: torch.dtype | None) -> StackSpec:
-    specs = (
-        LayerSpec(
-            checkpoint_bytes=_count_bytes(layer.parameters(), checkpoint_dtype),
-            run_bytes=compute_buffer_bytes(layer.parameters()),
+def _build_stack(
+    name: str,
+    layers: Iterable[nn.Module],
+    checkpoint_dtype: torch.dtype | None,
+    is_transformed: Callable[[str], bool],
+) -> StackSpec:
+    specs = []
+    for layer in layers:
+        run_bytes = compute_buffer_bytes(layer.parameters())
+        made = [
+            weight
+            for weight_name, weight in layer.named_parameters()
+            if is_transformed(weight_name) or (checkpoint_dtype is not None and weight.dtype is not checkpoint_dtype)
+        ]
+        specs.append(
+            LayerSpec(
+                checkpoint_bytes=count_bytes(layer.parameters(), checkpoint_dtype),
+                run_bytes=run_bytes,
+                transformed_bytes=min(count_bytes(made), run_bytes),
+            )
         )
-        for layer in layers
-    )
     return StackSpec(name=name, layers=tuple(specs))
 
 
@@ -59,6 +74,8 @@ def build_component(  # noqa: PLR0913 - one keyword per fact of the component
     checkpoint_dtype: torch.dtype | None = None,
     host_tables: Sequence[torch.Tensor] = (),
     stored_buffers: Sequence[torch.Tensor] = (),
+    is_transformed: Callable[[str], bool] = lambda _: False,
+    unread_checkpoint_bytes: int = 0,
 ) -> ComponentSpec:
     """Bytes of one component: its parameters, and the buffers that the released file stores beside them.
 
@@ -72,10 +89,13 @@ def build_component(  # noqa: PLR0913 - one keyword per fact of the component
         checkpoint_dtype: dtype of every weight in the released file; None when the file has the run dtypes.
         host_tables: tables that the server's class declares; those of 256 MiB or more are booked on the host.
         stored_buffers: buffers that are part of the released file.
+        is_transformed: whether the server makes the weight of that name inside a layer at load (fused or reordered),
+            so that it is in no file; weights that are cast count as such anyway.
+        unread_checkpoint_bytes: see ComponentSpec.
     """
     layers = {stack: list(modules) for stack, modules in stacks.items()}
-    built = tuple(_build_stack(stack, modules, checkpoint_dtype) for stack, modules in layers.items())
-    tables = [table for table in host_tables if _count_bytes([table]) >= HOST_TABLE_MIN_BYTES]
+    built = tuple(_build_stack(stack, modules, checkpoint_dtype, is_transformed) for stack, modules in layers.items())
+    tables = [table for table in host_tables if count_bytes([table]) >= HOST_TABLE_MIN_BYTES]
     apart = {id(weight) for modules in layers.values() for layer in modules for weight in layer.parameters()}
     apart |= {id(table) for table in tables}
     rest = [*(weight for weight in module.parameters() if id(weight) not in apart), *stored_buffers]
@@ -83,10 +103,12 @@ def build_component(  # noqa: PLR0913 - one keyword per fact of the component
         name=name,
         class_name=type(module).__name__,
         stacks=built,
-        rest_run_bytes=_count_bytes(rest),
-        rest_checkpoint_bytes=_count_bytes(rest, checkpoint_dtype),
-        host_table_bytes=_count_bytes(tables),
-        host_table_checkpoint_bytes=_count_bytes(tables, checkpoint_dtype),
+        rest_run_bytes=count_bytes(rest),
+        rest_checkpoint_bytes=count_bytes(rest, checkpoint_dtype),
+        host_table_bytes=count_bytes(tables),
+        host_table_checkpoint_bytes=count_bytes(tables, checkpoint_dtype),
+        unread_checkpoint_bytes=unread_checkpoint_bytes,
+        offload_host_bytes=sum(rounded_pin_bytes(count_bytes([weight])) for weight in module.parameters()),
         run_dtype=run_dtype,
         is_dit=is_dit,
         default_mode=default_mode,

@@ -27,6 +27,7 @@ class ModelFacts:
         source: ``meta`` (shapes of the real classes, no weights), ``checkpoint`` or ``measured``.
         versions: libraries that the figures depend on.
         notes: what was assumed, one sentence each.
+        variant: the catalog's variant of the model that these facts describe; empty for the model as released.
     """
 
     model: ModelSpec
@@ -37,6 +38,7 @@ class ModelFacts:
     source: str = "meta"
     versions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    variant: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.output_frames_bytes <= MAX_BYTES:

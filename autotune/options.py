@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.evaluate import Evaluator
-from autotune.own_use import CopyAhead, copies_ahead, replay_own_uses, replay_use
+from autotune.host_states import HostChoices
+from autotune.own_use import CopyAhead, Option, copies_ahead, replay_own_uses, replay_use
 from runtime.plan import Placement
 
 Floats = npt.NDArray[np.float64]
@@ -28,71 +29,82 @@ _LONG_BACKLOG_S = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionTable:
-    """Placements of one component, one row each.
+    """Options of one component, one row each: placements with their copies where they wait on the host.
 
     Attributes:
-        component: index of the component.
-        placements: what each row places.
+        options: what each row is.
         own_s: seconds of the component's own uses in a later request while no other component copies. Never more than
             its share of any request: on one copy engine, more copies never make anything earlier.
         ahead: index into ``aheads`` of what the row copies ahead.
         aheads: distinct copies ahead, one per place at which the row queues any; the first is empty.
         phase_bytes: device bytes per phase of life, shape (rows, phases).
+        held_bytes: host memory that the row takes and that cannot be dropped.
         changed: settings that differ from the server's defaults.
         traces: times under other components' copies that decide dominance, shape (rows, any); none when nobody copies
             ahead during the component's uses.
     """
 
-    component: int
-    placements: tuple[Placement, ...]
+    options: tuple[Option, ...]
     own_s: Floats
     ahead: Ints
     aheads: tuple[tuple[CopyAhead, ...], ...]
     phase_bytes: Ints
+    held_bytes: Ints
     changed: Ints
     traces: Floats
 
     def __len__(self) -> int:
-        return len(self.placements)
+        return len(self.options)
+
+    @property
+    def component(self) -> int:
+        """Index of the component."""
+        return self.options[0].component
 
     def take(self, rows: Rows) -> OptionTable:
         """Only ``rows``, in that order."""
         return OptionTable(
-            component=self.component,
-            placements=tuple(self.placements[row] for row in rows),
+            options=tuple(self.options[row] for row in rows),
             own_s=self.own_s[rows],
             ahead=self.ahead[rows],
             aheads=self.aheads,
             phase_bytes=self.phase_bytes[rows],
+            held_bytes=self.held_bytes[rows],
             changed=self.changed[rows],
             traces=self.traces[rows],
         )
 
 
-def compute_options(evaluator: Evaluator, component: int, placements: tuple[Placement, ...]) -> OptionTable:
-    """Rows for ``placements`` of the component with index ``component``, given by explicit flags; without traces."""
+def compute_options(evaluator: Evaluator, options: tuple[Option, ...]) -> OptionTable:
+    """Rows for ``options`` of one component, given by explicit flags; without traces."""
     numbers: dict[object, int] = {(): 0}
     aheads: list[tuple[CopyAhead, ...]] = [()]
     ahead_of_row, own_s, phases = [], [], []
-    for placement in placements:
-        own_s.append(replay_own_uses(evaluator, component, placement))
-        phases.append(evaluator.component_phases(component, placement, explicit=True))
-        copied = copies_ahead(evaluator, component, placement)
+    for option in options:
+        own_s.append(replay_own_uses(evaluator, option))
+        phases.append(evaluator.component_phases(option.component, option.placement, explicit=True))
+        copied = copies_ahead(evaluator, option)
         key = tuple(part.key for part in copied)
         if key not in numbers:
             numbers[key] = len(aheads)
             aheads.append(copied)
         ahead_of_row.append(numbers[key])
     return OptionTable(
-        component=component,
-        placements=placements,
+        options=options,
         own_s=np.array(own_s),
         ahead=np.array(ahead_of_row),
         aheads=tuple(aheads),
         phase_bytes=np.array(phases, dtype=np.int64),
-        changed=np.array([changed_settings(evaluator, component, placement) for placement in placements]),
-        traces=np.zeros((len(placements), 0)),
+        held_bytes=np.array([_held_bytes(evaluator, option) for option in options], dtype=np.int64),
+        changed=np.array([changed_settings(evaluator, option.component, option.placement) for option in options]),
+        traces=np.zeros((len(options), 0)),
     )
+
+
+def _held_bytes(evaluator: Evaluator, option: Option) -> int:
+    if option.hosting is None:
+        return evaluator.memory_model.host_bytes(option.component, option.placement)
+    return option.hosting.held_bytes - sum(stack.courier_bytes for stack in option.hosting.stacks)
 
 
 def changed_settings(evaluator: Evaluator, component: int, placement: Placement) -> int:
@@ -101,9 +113,9 @@ def changed_settings(evaluator: Evaluator, component: int, placement: Placement)
     return placement.changed_settings + (placement.mode != default_mode)
 
 
-def meets(evaluator: Evaluator, table: OptionTable, aheads: Sequence[CopyAhead]) -> bool:
+def meets(evaluator: Evaluator, component: int, aheads: Sequence[CopyAhead]) -> bool:
     """Whether any of the component's uses lies between one of ``aheads`` and the use that it is for."""
-    return any(ahead.position <= use < ahead.wanted_at for use in _own_uses(evaluator, table) for ahead in aheads)
+    return any(ahead.position <= use < ahead.wanted_at for use in _own_uses(evaluator, component) for ahead in aheads)
 
 
 def with_traces(evaluator: Evaluator, table: OptionTable, aheads: Sequence[CopyAhead]) -> OptionTable:
@@ -116,23 +128,22 @@ def with_traces(evaluator: Evaluator, table: OptionTable, aheads: Sequence[CopyA
     rows = [
         [
             time_s
-            for position in _own_uses(evaluator, table)
-            for time_s in _trace_use(evaluator, table.component, placement, position, own, aheads)
+            for position in _own_uses(evaluator, table.component)
+            for time_s in _trace_use(evaluator, option, position, own, aheads)
         ]
-        for placement, own in zip(table.placements, (table.aheads[number] for number in table.ahead), strict=True)
+        for option, own in zip(table.options, (table.aheads[number] for number in table.ahead), strict=True)
     ]
     return replace(table, traces=np.array(rows).reshape(len(rows), -1))
 
 
-def _own_uses(evaluator: Evaluator, table: OptionTable) -> list[int]:
-    name = evaluator.cost_model.facts.model.components[table.component].name
+def _own_uses(evaluator: Evaluator, component: int) -> list[int]:
+    name = evaluator.cost_model.facts.model.components[component].name
     return [position for position, use in enumerate(evaluator.lifecycle.request.uses) if use.component == name]
 
 
 def _trace_use(
     evaluator: Evaluator,
-    component: int,
-    placement: Placement,
+    option: Option,
     position: int,
     own: tuple[CopyAhead, ...],
     aheads: Sequence[CopyAhead],
@@ -143,43 +154,48 @@ def _trace_use(
     in_flight = next((part for part in own if part.wanted_at == position), None)
     times: list[float] = []
     for settled in met:
-        times += replay_use(evaluator, component, placement, position, met=settled)
+        times += replay_use(evaluator, option, position, met=settled)
     for behind in (None, *met):
         if in_flight is None and not follows:
             times += (0.0, 0.0)  # the use never begins with the copy engine busy
             continue
-        times += replay_use(
-            evaluator,
-            component,
-            placement,
-            position,
-            met=behind,
-            in_flight=in_flight,
-            backlog_s=_LONG_BACKLOG_S,
-        )
+        times += replay_use(evaluator, option, position, met=behind, in_flight=in_flight, backlog_s=_LONG_BACKLOG_S)
     return times
 
 
-def drop_dominated(table: OptionTable) -> OptionTable:
-    """Keep the rows that no other row beats or equals in everything that a whole plan can feel.
+def find_undominated(table: OptionTable, choices: HostChoices) -> Rows:
+    """The placements that no other one beats or equals in everything that a whole plan can feel, in any state.
 
-    Order of the survivors: by own time, then by settings changed, then by bytes.
+    A placement can replace another only if it leaves the host as much memory: the others then pin as much. Order of the
+    survivors: by own time in the first state, then by settings changed, then by bytes.
     """
-    columns = np.column_stack([table.own_s, table.changed, table.phase_bytes, table.traces])
+    option = choices.option
+    first = option[0]
+    parts = [
+        table.own_s[option].T,
+        table.changed[first][:, None],
+        table.phase_bytes[first],
+        table.held_bytes[option].T,
+        *(table.traces[rows] for rows in option),
+        *(-left for left in choices.left_bytes),
+        ~choices.is_resident[:, None],
+    ]
+    columns = np.column_stack(parts)
     columns = columns[:, np.sort(np.unique(columns, axis=1, return_index=True)[1])]
     order = np.lexsort(columns.T[::-1])
     no_more = _copies_no_more(table.aheads)
+    aheads = table.ahead[option].T
     kept_rows: list[int] = []
     kept = np.empty((len(order), columns.shape[1]))
-    kept_ahead = np.empty(len(order), dtype=np.int64)
+    kept_ahead = np.empty((len(order), len(option)), dtype=np.int64)
     for row in order:
         count = len(kept_rows)
         no_worse = (kept[:count] <= columns[row]).all(axis=1)
-        if (no_worse & no_more[kept_ahead[:count], table.ahead[row]]).any():
+        if (no_worse & no_more[kept_ahead[:count], aheads[row]].all(axis=1)).any():
             continue
-        kept[count], kept_ahead[count] = columns[row], table.ahead[row]
+        kept[count], kept_ahead[count] = columns[row], aheads[row]
         kept_rows.append(int(row))
-    return table.take(np.array(kept_rows, dtype=np.intp))
+    return np.array(kept_rows, dtype=np.intp)
 
 
 def _copies_no_more(aheads: tuple[tuple[CopyAhead, ...], ...]) -> npt.NDArray[np.bool_]:

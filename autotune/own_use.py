@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autotune.cost_model import Hostings
 from autotune.evaluate import Evaluator
-from autotune.replay_core import Clock, run_segment
+from autotune.replay_core import run_segment
+from autotune.tiered_clock import make_clock
+from runtime.engines.host_rules import ComponentHosting
 from runtime.plan import Placement
 from runtime.program import Block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One component under one placement, with its host copies where they wait; None when all are pinned."""
+
+    component: int
+    placement: Placement
+    hosting: ComponentHosting | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,30 +29,36 @@ class CopyAhead:
     position: int
     wanted_at: int
     block: Block
+    option: Option
 
     @property
-    def key(self) -> tuple[int, tuple[int, ...]]:
+    def key(self) -> tuple[int, tuple[int, ...], ComponentHosting | None]:
         """Equal for equal copies at the same place."""
-        return self.position, tuple(self.block.moves)
+        return self.position, tuple(self.block.moves), self.option.hosting
 
     def is_part_of(self, other: CopyAhead) -> bool:
-        """Whether ``other`` queues the same layers, or more, at the same place."""
-        return self.position == other.position and set(self.block.moves) <= set(other.block.moves)
+        """Whether ``other`` queues the same layers, or more, at the same place and from the same memory."""
+        return (
+            self.position == other.position
+            and self.option.hosting == other.option.hosting
+            and set(self.block.moves) <= set(other.block.moves)
+        )
 
 
-def copies_ahead(evaluator: Evaluator, component: int, placement: Placement) -> tuple[CopyAhead, ...]:
+def copies_ahead(evaluator: Evaluator, option: Option) -> tuple[CopyAhead, ...]:
     """What the component copies while others are in use in a later request."""
-    script = evaluator.lifecycle.script(component, placement, explicit=True).requests[-1]
+    script = evaluator.lifecycle.script(option.component, option.placement, explicit=True).requests[-1]
     return tuple(
-        CopyAhead(position=position, wanted_at=min(own for own in script.begin if own > position), block=block)
+        CopyAhead(
+            position=position, wanted_at=min(own for own in script.begin if own > position), block=block, option=option
+        )
         for position, block in script.ahead.items()
     )
 
 
 def replay_use(
     evaluator: Evaluator,
-    component: int,
-    placement: Placement,
+    option: Option,
     position: int,
     *,
     met: CopyAhead | None = None,
@@ -58,8 +76,9 @@ def replay_use(
         When the use ends and when the copy engine is free, in seconds from its beginning.
     """
     lifecycle = evaluator.lifecycle
-    script = lifecycle.script(component, placement, explicit=True).requests[-1]
-    clock = Clock(evaluator.cost_model.costs_of_one(component, placement))
+    script = lifecycle.script(option.component, option.placement, explicit=True).requests[-1]
+    hostings = _join_hostings(evaluator, option, met.option if met is not None else None)
+    clock = make_clock(evaluator.cost_model.costs_of_one(option.component, option.placement, hostings))
     clock.copy_free_s = backlog_s
     if in_flight is not None:
         clock.run(in_flight.block.timed)
@@ -72,12 +91,21 @@ def replay_use(
     return clock.compute_free_s, clock.copy_free_s
 
 
-def replay_own_uses(evaluator: Evaluator, component: int, placement: Placement) -> float:
+def replay_own_uses(evaluator: Evaluator, option: Option) -> float:
     """Seconds of all own uses of a later request, and of own moves after others, while no other component copies."""
-    script = evaluator.lifecycle.script(component, placement, explicit=True).requests[-1]
-    total_s = sum(replay_use(evaluator, component, placement, position)[0] for position in script.begin)
+    script = evaluator.lifecycle.script(option.component, option.placement, explicit=True).requests[-1]
+    total_s = sum(replay_use(evaluator, option, position)[0] for position in script.begin)
     for block in script.after.values():
-        clock = Clock(evaluator.cost_model.costs_of_one(component, placement))
+        clock = make_clock(evaluator.cost_model.costs_of_one(option.component, option.placement))
         clock.run(block.timed)
         total_s += clock.compute_free_s
     return total_s
+
+
+def _join_hostings(evaluator: Evaluator, option: Option, other: Option | None) -> Hostings | None:
+    """Where the layers of the two components wait; None when all of both are pinned."""
+    hostings: list[ComponentHosting | None] = [None] * len(evaluator.lifecycle.model.components)
+    for part in (option, other):
+        if part is not None:
+            hostings[part.component] = part.hosting
+    return tuple(hostings) if any(hosting is not None for hosting in hostings) else None

@@ -13,6 +13,10 @@ from runtime.errors import InputError
 # A kilobyte or a thousand operations a second: below that a figure is a slip, and times stop being numbers.
 _LEAST_RATE = 1e3
 
+DEFAULT_DISK_BYTES_PER_S = 3.4e9
+"""What one NVMe drive gave while mapped weights of MiniMax-H3 were read again in every step (sglang PR #35816, PM129 of
+the public measurements: 49 GiB a step, bound by the drive)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
@@ -20,6 +24,9 @@ class Rates:
 
     Attributes:
         pinned_bytes_per_s: host-to-device copies from pinned memory.
+        pageable_bytes_per_s: host-to-device copies from pageable memory. A courier's read from the page cache takes as
+            long: both are the copy of one thread into a pinned buffer.
+        disk_bytes_per_s: reads of mapped weights from disk.
         d2h_bytes_per_s: device-to-host copies into pinned memory.
         matmul_flops_per_s: matrix products, per dtype.
         attention_flops_per_s: fused attention, per dtype.
@@ -27,6 +34,8 @@ class Rates:
     """
 
     pinned_bytes_per_s: float
+    pageable_bytes_per_s: float
+    disk_bytes_per_s: float = DEFAULT_DISK_BYTES_PER_S
     d2h_bytes_per_s: float
     matmul_flops_per_s: Mapping[str, float]
     attention_flops_per_s: Mapping[str, float]
@@ -35,6 +44,8 @@ class Rates:
     def __post_init__(self) -> None:
         rates = {
             "pinned_bytes_per_s": self.pinned_bytes_per_s,
+            "pageable_bytes_per_s": self.pageable_bytes_per_s,
+            "disk_bytes_per_s": self.disk_bytes_per_s,
             "d2h_bytes_per_s": self.d2h_bytes_per_s,
             "memory_bytes_per_s": self.memory_bytes_per_s,
             **{f"matmul_flops_per_s[{dtype}]": rate for dtype, rate in self.matmul_flops_per_s.items()},
@@ -68,6 +79,7 @@ def derive_rates(device: DevicePreset) -> Rates:
     dtypes = tuple(device.matrix_flops_per_s)
     return Rates(
         pinned_bytes_per_s=device.pinned_bytes_per_s,
+        pageable_bytes_per_s=device.pageable_bytes_per_s,
         d2h_bytes_per_s=device.d2h_pinned_bytes_per_s,
         matmul_flops_per_s={dtype: device.effective_matmul_flops_per_s(dtype) for dtype in dtypes},
         attention_flops_per_s={dtype: device.effective_attention_flops_per_s(dtype) for dtype in dtypes},

@@ -28,19 +28,48 @@ _SAME_STATE_RATIO = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
+class TierCosts:
+    """How the copies of every slot differ from those of pinned layers; all zero for a pinned one.
+
+    Attributes:
+        sync_s: per slot, the part that the host waits for: from pageable memory.
+        is_mapped: per slot, whether a courier reads the rest from the checkpoint file before it copies it.
+        read_s: per slot, that read; from the page cache, or from disk where the cache cannot keep the stream.
+        first_read_s: per slot, the first such read of a use.
+        blocking_s: per slot, a load that the host waits for, first read and copy together.
+        mapped_of_component: per component, its mapped slots.
+    """
+
+    sync_s: tuple[float, ...]
+    is_mapped: tuple[bool, ...]
+    read_s: tuple[float, ...]
+    first_read_s: tuple[float, ...]
+    blocking_s: tuple[float, ...]
+    mapped_of_component: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def longest_read_s(self) -> float:
+        """The longest read of one layer."""
+        return max((*self.read_s, *self.first_read_s), default=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Costs:
     """Seconds and bytes of every action of one program.
 
     Attributes:
-        copy_s: per slot, one host-to-device copy of the layer.
+        copy_s: per slot, one host-to-device copy of the layer from pinned memory; of what a courier ships, where the
+            layer is mapped; nothing where it is pageable.
         compute_s: per slot, one run of the layer.
         weight_bytes: per slot, device bytes of the layer.
         work_s: per work index, compute outside the streamed stacks.
         up_s, down_s: per component, one move of the whole component.
+        first_up_s: per component, its move up before it has ever been moved down: from memory that is not pinned.
         component_bytes: per component, device bytes taken by ``UP``.
         cast_bytes: per component, device bytes that it takes for a moment more than that while it is moved up.
         stack_of_slot: per slot, index of its stack.
         stacks_of_component: per component, indices of its stacks.
+        tiers: how layers that are not pinned are copied; None when all are.
     """
 
     copy_s: tuple[float, ...]
@@ -48,11 +77,13 @@ class Costs:
     weight_bytes: tuple[int, ...]
     work_s: tuple[float, ...]
     up_s: tuple[float, ...]
+    first_up_s: tuple[float, ...]
     down_s: tuple[float, ...]
     component_bytes: tuple[int, ...]
     cast_bytes: tuple[int, ...]
     stack_of_slot: tuple[int, ...]
     stacks_of_component: tuple[tuple[int, ...], ...]
+    tiers: TierCosts | None = None
 
     @cached_property
     def change_bytes(self) -> tuple[int, ...]:
@@ -77,18 +108,23 @@ class Costs:
 
 
 class Clock:
-    """Times while a program is replayed. ``run`` advances it; all times are seconds from the last ``settle``."""
+    """Times while a program is replayed. ``run`` advances it; all times are seconds from the last ``settle``.
 
-    __slots__ = ("compute_free_s", "copy_free_s", "costs", "landed_s", "last_copy_s", "stall_s")
+    Every layer is pinned; ``autotune.tiered_clock`` has the clock for the others. Components that are moved whole are
+    pinned from their first move down; ``fresh`` says that none has been moved down yet.
+    """
+
+    __slots__ = ("compute_free_s", "copy_free_s", "costs", "landed_s", "last_copy_s", "stall_s", "unmoved")
 
     compute_free_s: float
     copy_free_s: float
     landed_s: list[float]
     last_copy_s: list[float]
 
-    def __init__(self, costs: Costs) -> None:
+    def __init__(self, costs: Costs, *, fresh: bool = False) -> None:
         self.costs = costs
         self.stall_s = 0.0
+        self.unmoved = set(range(len(costs.up_s))) if fresh else set()
         self.settle()
 
     def run(self, actions: Iterable[Action]) -> None:
@@ -120,14 +156,20 @@ class Clock:
                 ready = copy = (copy if copy > compute else compute) + copy_s[argument]
                 landed[argument] = last_copy[stack_of_slot[argument]] = copy
             elif op == _UP or op == _DOWN:
-                moved_s = costs.up_s[argument] if op == _UP else costs.down_s[argument]
-                ready = copy = (copy if copy > compute else compute) + moved_s
+                ready = copy = (copy if copy > compute else compute) + self.move(op, argument)
             else:
                 continue
             if ready > compute:
                 stall += ready - compute
                 compute = ready
         self.compute_free_s, self.copy_free_s, self.stall_s = compute, copy, stall
+
+    def move(self, op: int, component: int) -> float:
+        """Seconds of a move of a whole component, which is noted."""
+        if op == _UP:
+            return (self.costs.first_up_s if component in self.unmoved else self.costs.up_s)[component]
+        self.unmoved.discard(component)
+        return self.costs.down_s[component]
 
     def settle(self) -> None:
         """Let every queued copy land and begin a new time line at zero: what idling between requests does."""

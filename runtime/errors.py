@@ -7,6 +7,7 @@
     |  |- UnitError               a size, rate or share that cannot be parsed
     |  |- PlanError               a plan document that is damaged, foreign or contradictory
     |  |- ProfileError            a saved profile that is damaged, foreign or of another version
+    |  |- CheckpointError         weights on disk that are damaged, incomplete or of a kind that is not read
     |  `- FlagError               a server command line that cannot be parsed
     |     `- InexpressibleError   a plan that a server version has no options for; exit code 4
     |- UnsupportedError           correct input that this version does not handle; exit code 4
@@ -40,6 +41,10 @@ class PlanError(InputError):
 
 class ProfileError(InputError):
     """A saved profile that is damaged, foreign or of another version."""
+
+
+class CheckpointError(InputError):
+    """Weights on disk that are damaged, incomplete, or of a kind that is not read."""
 
 
 class FlagError(InputError):

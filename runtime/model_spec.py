@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from runtime.deployment import Deployment
 from runtime.errors import InputError
 from runtime.units import MAX_BYTES
 
@@ -23,14 +24,26 @@ class LayerSpec:
     Attributes:
         checkpoint_bytes: size in the released file.
         run_bytes: size as hosted, copied and resident (after casts the server does at load).
+        transformed_bytes: the share of ``run_bytes`` that the server makes at load (fused, reordered or cast weights):
+            it is in no file, so it cannot stay mapped.
     """
 
     checkpoint_bytes: int
     run_bytes: int
+    transformed_bytes: int = 0
 
     def __post_init__(self) -> None:
         _check_count("layer.checkpoint_bytes", self.checkpoint_bytes)
         _check_count("layer.run_bytes", self.run_bytes)
+        if not 0 <= self.transformed_bytes <= self.run_bytes:
+            raise InputError(
+                f"layer.transformed_bytes is {self.transformed_bytes}: it is a share of the {self.run_bytes} run bytes"
+            )
+
+    @property
+    def view_bytes(self) -> int:
+        """The share of ``run_bytes`` that can stay a view of the checkpoint file."""
+        return self.run_bytes - self.transformed_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +77,9 @@ class ComponentSpec:
         host_table_bytes: vocabulary tables, as run, that stay in host memory while the component streams; not in
             ``rest``.
         host_table_checkpoint_bytes: the same in the released file.
+        unread_checkpoint_bytes: bytes of the component's released files that the server never loads.
+        offload_host_bytes: pinned host bytes that the whole component takes once it has been moved back from the
+            device: torch's pinned allocator rounds each tensor up to a power of two. 0 when unknown.
         run_dtype: the dtype in which the server computes.
         cast_bytes: device bytes of the whole component while a move to the device casts it to another dtype; 0 when no
             move does.
@@ -78,6 +94,8 @@ class ComponentSpec:
     rest_checkpoint_bytes: int
     host_table_bytes: int = 0
     host_table_checkpoint_bytes: int = 0
+    unread_checkpoint_bytes: int = 0
+    offload_host_bytes: int = 0
     run_dtype: str
     cast_bytes: int = 0
     is_dit: bool = False
@@ -92,6 +110,8 @@ class ComponentSpec:
             "rest_checkpoint_bytes",
             "host_table_bytes",
             "host_table_checkpoint_bytes",
+            "unread_checkpoint_bytes",
+            "offload_host_bytes",
             "cast_bytes",
         )
         for field_name in counts:
@@ -173,11 +193,15 @@ class RequestSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """A whole pipeline: components in the order in which the server loads them."""
+    """A whole pipeline: components in the order in which the server loads them.
+
+    ``deployment`` is what the server's configuration says about it; None when the server has none that is known.
+    """
 
     name: str
     components: tuple[ComponentSpec, ...]
     sources: tuple[str, ...] = ()
+    deployment: Deployment | None = None
 
     def __post_init__(self) -> None:
         names = [component.name for component in self.components]

@@ -31,6 +31,7 @@ SGLANG = "sglang@0.5.23"
 UNITS_PER_MS = 1000
 RATES = Rates(
     pinned_bytes_per_s=1e6,
+    pageable_bytes_per_s=1e6,
     d2h_bytes_per_s=1e6,
     matmul_flops_per_s={"bfloat16": 1e6},
     attention_flops_per_s={"bfloat16": 1e6},

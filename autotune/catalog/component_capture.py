@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from autotune.catalog.entry import SettledWorkload
 from autotune.meta_weights import build_component
 from autotune.model_facts import ModelFacts
 from autotune.work import UseWork
+from runtime.deployment import Deployment
 from runtime.model_spec import ComponentSpec, ModelSpec, PassGroup, RequestSpec, UseSpec
 
 OUTPUT_BYTES_PER_VALUE = torch.float32.itemsize
@@ -31,6 +32,20 @@ class CapturedComponent(NamedTuple):
 # Reserved while the Qwen-Image VAE decodes on an RTX 4090, over the graph's own peak: 8.188 / 5.30 GiB at 1280 pixels,
 # 20.799 / 13.56 at 2048 (public_measurements.csv, PM304 and PM306). Convolution workspaces are not in the graph.
 IMAGE_VAE_RESERVED_RATIO = 1.54
+
+
+def is_copied_at_load(_: str) -> bool:
+    """Every weight of a component whose loader copies each one out of its file, so that none can stay mapped.
+
+    Source: SGLang-diffusion 0.5.23, ``load_weights`` of runtime/models/encoders and runtime/loader/weight_utils.py; of
+    the native text encoders only MiniMax-H3's keeps tensors of the checkpoint.
+    """
+    return True
+
+
+def made_from(*parts: str) -> Callable[[str], bool]:
+    """A test for weights whose name contains one of ``parts``: those that the server fuses into others at load."""
+    return lambda name: any(part in name for part in parts)
 
 
 def meta_empty(*size: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -55,14 +70,26 @@ def one_group(
     )
 
 
-def capture_image_vae(model: nn.Module, latents: Sequence[int]) -> CapturedComponent:
-    """Decode of one batch of images in bfloat16; the blocks of the encoder are streamed too but do not run."""
+def capture_image_vae(
+    model: nn.Module, latents: Sequence[int], *, checkpoint_dtype: torch.dtype | None = None, passes: int = 1
+) -> CapturedComponent:
+    """Decode of one batch of images in bfloat16; the blocks of the encoder are streamed too but do not run.
+
+    ``passes`` is how often one decode traverses the blocks: once, or once per tile.
+    """
     stacks = {"encoder.down_blocks": model.encoder.down_blocks, "decoder.up_blocks": model.decoder.up_blocks}
-    spec = build_component("vae", model, stacks=stacks, run_dtype="bfloat16", default_mode="layerwise-offload")
+    spec = build_component(
+        "vae",
+        model,
+        stacks=stacks,
+        run_dtype="bfloat16",
+        default_mode="layerwise-offload",
+        checkpoint_dtype=checkpoint_dtype,
+    )
     forward = capture_forward(
         model, lambda _: model.decode(meta_empty(*latents, dtype=torch.bfloat16), return_dict=False), stacks=stacks
     )
-    captured = one_group(spec, forward, ("decoder.up_blocks",))
+    captured = one_group(spec, forward, ("decoder.up_blocks",), passes=passes, captured_passes=passes)
     return captured._replace(work=replace(captured.work, reserved_ratio=IMAGE_VAE_RESERVED_RATIO))
 
 
@@ -74,12 +101,18 @@ def assemble_facts(
     loaded: Sequence[str],
     sources: tuple[str, ...],
     notes: tuple[str, ...],
+    deployment: Deployment,
 ) -> ModelFacts:
     """The facts of one model from its components in order of use; ``loaded`` names them in order of load."""
     workload = settled.workload
     values = 3 * workload.batch * workload.frames * workload.height * workload.width
     return ModelFacts(
-        model=ModelSpec(name=name, components=tuple(captured[part].spec for part in loaded), sources=sources),
+        model=ModelSpec(
+            name=name,
+            components=tuple(captured[part].spec for part in loaded),
+            sources=sources,
+            deployment=deployment,
+        ),
         workload=workload,
         request=RequestSpec(uses=tuple(part.use for part in captured.values())),
         work=tuple(part.work for part in captured.values()),

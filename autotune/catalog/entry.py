@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from autotune.catalog.variants import Variant
 from autotune.model_facts import ModelFacts
 from autotune.workload import Workload
+from runtime.errors import InputError
 
 Progress = Callable[[str], None]
 """Called with one short sentence per step, for people."""
@@ -34,6 +36,8 @@ class CatalogEntry:
         smaller_canvas: width and height of a common smaller request, asked about when tuning does not pay.
         settle: checks a workload and rounds it as the server does.
         capture: reads bytes and work from the real classes (imports torch).
+        variants: other ways in which the server can run it.
+        derive: makes the facts of a variant, by name, from those of the model as released; None without variants.
 
     ``settle`` raises InputError for a request that the server cannot run.
     """
@@ -47,8 +51,38 @@ class CatalogEntry:
     smaller_canvas: tuple[int, int]
     settle: Callable[[Workload], SettledWorkload]
     capture: Callable[[SettledWorkload, Progress], ModelFacts]
+    variants: tuple[Variant, ...] = ()
+    derive: Callable[[ModelFacts, str], ModelFacts] | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.variants) != (self.derive is not None):
+            raise InputError(f"{self.name} needs both variants and a way to derive them, or neither")
 
     @property
     def names(self) -> tuple[str, ...]:
         """The name and every alias."""
         return (self.name, *self.aliases)
+
+    def find_variant(self, name: str) -> Variant:
+        """The variant called ``name``, whatever its case.
+
+        Raises:
+            InputError: the model has none of that name.
+        """
+        for variant in self.variants:
+            if variant.name == name.strip().casefold():
+                return variant
+        known = ", ".join(variant.name for variant in self.variants)
+        raise InputError(f"{self.name} has no variant {name!r}: " + (f"it has {known}" if known else "it has none"))
+
+    def derive_facts(self, facts: ModelFacts, name: str) -> ModelFacts:
+        """The facts of the variant called ``name`` from ``facts``, those of the model as released.
+
+        Raises:
+            InputError: the model has no such variant, or the server refuses it for this request.
+        """
+        variant = self.find_variant(name)
+        assert self.derive is not None  # checked on construction
+        derived = self.derive(facts, variant.name)
+        note = f"variant {variant.name}: {variant.title}; {variant.note}"
+        return replace(derived, variant=variant.name, notes=(*facts.notes, note))

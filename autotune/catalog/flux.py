@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from autotune.catalog.entry import CatalogEntry, Progress, SettledWorkload
 from autotune.catalog.images import settle_image
 from autotune.workload import Workload
+from runtime.deployment import Deployment
 
 if TYPE_CHECKING:
     from autotune.model_facts import ModelFacts
@@ -57,7 +58,10 @@ SOURCES = (
     "vae: black-forest-labs/FLUX.1-dev vae/config.json",
     "dtypes: configs/pipeline_configs/flux.py of SGLang-diffusion 0.5.23, bfloat16 throughout, as released",
     "size, steps and guidance: configs/sample/flux.py of SGLang-diffusion 0.5.23",
+    "deployment: class defaults of configs/pipeline_configs/model_deployment_config.py of SGLang-diffusion 0.5.23",
 )
+
+DEPLOYMENT = Deployment(makes_images=True, default_steps=50)
 
 DEFAULT_WORKLOAD = Workload(width=1024, height=1024, frames=1, steps=50, prompt_tokens=T5_TOKENS)
 

@@ -19,11 +19,12 @@ from autotune.catalog.component_capture import (
     CapturedComponent,
     assemble_facts,
     capture_image_vae,
+    is_copied_at_load,
     meta_empty,
     one_group,
 )
 from autotune.catalog.entry import Progress, SettledWorkload
-from autotune.catalog.flux import CLIP_TOKENS
+from autotune.catalog.flux import CLIP_TOKENS, DEPLOYMENT
 from autotune.meta_tracker import WorkTracker
 from autotune.meta_weights import build_component, cast_weights
 from autotune.model_facts import ModelFacts
@@ -44,7 +45,14 @@ def _capture_clip(config: Mapping[str, Any], _: Workload) -> CapturedComponent:
         model = CLIPTextModel(CLIPTextConfig(**config))
     cast_weights(model, torch.bfloat16)
     stacks = {CLIP_LAYERS: model.encoder.layers}
-    spec = build_component("text_encoder", model, stacks=stacks, run_dtype="bfloat16", default_mode="layerwise-offload")
+    spec = build_component(
+        "text_encoder",
+        model,
+        stacks=stacks,
+        run_dtype="bfloat16",
+        default_mode="layerwise-offload",
+        is_transformed=is_copied_at_load,
+    )
     forward = capture_forward(
         model, lambda _: model(input_ids=meta_empty(1, CLIP_TOKENS, dtype=torch.long)), stacks=stacks
     )
@@ -63,6 +71,7 @@ def _capture_t5(config: Mapping[str, Any], workload: Workload) -> CapturedCompon
         run_dtype="bfloat16",
         default_mode="layerwise-offload",
         host_tables=[model.shared.weight],
+        is_transformed=is_copied_at_load,
     )
     forward = capture_forward(
         model, lambda _: model(input_ids=meta_empty(1, workload.prompt_tokens, dtype=torch.long)), stacks=stacks
@@ -121,4 +130,12 @@ def capture_flux(
         captured[name] = capture(configs[name], settled.workload)
     first = captured["text_encoder"]
     captured["text_encoder"] = first._replace(use=replace(first.use, hands_over=True))
-    return assemble_facts("FLUX.1-dev", settled, captured, loaded=tuple(captures), sources=sources, notes=NOTES)
+    return assemble_facts(
+        "FLUX.1-dev",
+        settled,
+        captured,
+        loaded=tuple(captures),
+        sources=sources,
+        notes=NOTES,
+        deployment=DEPLOYMENT,
+    )

@@ -35,5 +35,5 @@ def settle_image(model: str, workload: Workload) -> SettledWorkload:
             f"{workload.width}x{workload.height} is cut to {width}x{height}: sides are multiples of {SIDE_MULTIPLE}"
         )
     if workload.recipe is Recipe.EXACT:
-        notes.append(f"the quality recipe changes nothing for {model}: its VAE decodes an image in one pass")
+        notes.append(f"the quality recipe changes nothing for {model}: its VAE decodes an image one way only")
     return SettledWorkload(workload=replace(workload, width=width, height=height), notes=tuple(notes))

@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autotune.catalog.entry import CatalogEntry, Progress, SettledWorkload
+from autotune.catalog.minimax_h3_variants import VARIANTS, derive_variant
 from autotune.workload import Workload
+from runtime.deployment import Deployment
 from runtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ AUDIO_LATENTS_PER_SECOND = 40
 FRAMES_PER_CLIP = 17
 LATENTS_PER_CLIP = 5
 DURATION_RANGE_S = (4.0, 15.0)
+RELEASED_LANGUAGE_LAYERS = 64
+"""Language layers in the text encoder's file (Qwen/Qwen3-VL-32B-Instruct config.json); the server reads 50."""
 
 CONFIGS: dict[str, dict[str, object]] = {
     "text_encoder": {
@@ -61,7 +65,16 @@ SOURCES = (
     "video_vae: defaults of diffusers AutoencoderKLMiniMaxH3, released in float32; the decoder's linear layers are "
     "float16 from load (runtime/models/vaes/minimax_h3_video_vae/vae_vit.py, loader/component_loaders/vae_loader.py)",
     "audio_vae: defaults of diffusers AutoencoderKLMiniMaxH3Audio, float32",
-    "dtypes: configs/pipeline_configs/minimax_h3.py of SGLang-diffusion 0.5.23",
+    "dtypes and deployment: configs/pipeline_configs/minimax_h3.py of SGLang-diffusion 0.5.23; default steps: "
+    "configs/sample/minimax_h3.py",
+)
+
+DEPLOYMENT = Deployment(
+    makes_images=False,
+    dit_layerwise_modes=("auto", "memory"),
+    keep_resident_min_gib=120.0,
+    keep_resident_groups=("dit", "text_encoder", "vae"),
+    default_steps=50,
 )
 
 DEFAULT_WORKLOAD = Workload(width=1344, height=768, frames=124, steps=50, prompt_tokens=512)
@@ -163,4 +176,6 @@ H3 = CatalogEntry(
     smaller_canvas=(864, 480),
     settle=settle_workload,
     capture=_capture,
+    variants=VARIANTS,
+    derive=derive_variant,
 )

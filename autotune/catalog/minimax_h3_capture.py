@@ -17,16 +17,22 @@ from transformers.models.qwen3_vl.configuration_qwen3_vl import Qwen3VLConfig
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLModel
 
 from autotune.capture import capture_forward
-from autotune.catalog.component_capture import CapturedComponent, assemble_facts, meta_empty, one_group
+from autotune.catalog.component_capture import CapturedComponent, assemble_facts, made_from, meta_empty, one_group
 from autotune.catalog.entry import Progress, SettledWorkload
-from autotune.catalog.minimax_h3 import count_audio_latents, count_latent_frames, count_video_rows
+from autotune.catalog.minimax_h3 import (
+    DEPLOYMENT,
+    RELEASED_LANGUAGE_LAYERS,
+    count_audio_latents,
+    count_latent_frames,
+    count_video_rows,
+)
 from autotune.catalog.tiled_decode import TiledDecode
 from autotune.meta_tracker import WorkTracker
 from autotune.meta_weights import build_component, cast_weights
 from autotune.model_facts import ModelFacts
 from autotune.work import UseWork
 from autotune.workload import Recipe, Workload
-from runtime.model_spec import PassGroup, RequestSpec, UseSpec
+from runtime.model_spec import ComponentSpec, PassGroup, RequestSpec, UseSpec
 
 # Server, configs/models/vaes/minimax_h3_video.py: decoder_tile_batch under the default quality; "exact" takes one tile.
 TILES_PER_PASS = {Recipe.DEFAULT: 64, Recipe.EXACT: 1}
@@ -43,6 +49,7 @@ NOTES = (
     "text to video: the vision blocks of the text encoder and the encoders of both VAEs do not run",
     "the text encoder's file holds 64 language layers, a final norm and a head: 14 layers and the head are not read; "
     "the 10,240 bytes of the norm are counted although the server does not apply it",
+    "each block's query, key and value rows are reordered at load: 231,211,008 bytes of a block cannot stay mapped",
     "the token refiner and the projection of the text run once per use, as in the server; the library repeats them",
     "the 21 residual blocks of the audio decoder run between its 7 upsamplers; a pass lists the upsamplers first",
     "the server begins a use of the video VAE and one of the audio VAE for their encoders in every request, also when "
@@ -66,7 +73,9 @@ def _capture_text_encoder(config: Mapping[str, Any], workload: Workload) -> Capt
         run_dtype="bfloat16",
         default_mode="layerwise-offload",
         host_tables=[language.embed_tokens.weight],
+        is_transformed=_is_copied_vision_weight,
     )
+    spec = replace(spec, unread_checkpoint_bytes=_count_unread_bytes(spec))
     language.norm = nn.Identity()
 
     def run(_: WorkTracker) -> None:
@@ -75,6 +84,21 @@ def _capture_text_encoder(config: Mapping[str, Any], workload: Workload) -> Capt
         language(input_ids=ids, position_ids=positions, attention_mask=None, use_cache=False)
 
     return one_group(spec, capture_forward(model, run, stacks=stacks), (LANGUAGE,))
+
+
+def _is_copied_vision_weight(name: str) -> bool:
+    """Products of the vision blocks, which the server's loader copies; everything else can stay mapped.
+
+    Source: SGLang-diffusion 0.5.23, runtime/models/encoders: the language layers are plain linear layers whose tensors
+    are assigned; the vision blocks are parallel linear layers with loaders of their own.
+    """
+    return name.startswith("attn.") or "linear_fc" in name
+
+
+def _count_unread_bytes(spec: ComponentSpec) -> int:
+    """The language layers after the last one that is read, and the head, which has the shape of the table."""
+    layers = spec.stack(LANGUAGE).layers
+    return (RELEASED_LANGUAGE_LAYERS - len(layers)) * layers[0].checkpoint_bytes + spec.host_table_checkpoint_bytes
 
 
 def _packed_inputs(model: MiniMaxH3Transformer3DModel, workload: Workload) -> dict[str, Tensor]:
@@ -110,6 +134,7 @@ def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> Captu
         default_mode="layerwise-offload",
         is_dit=True,
         stored_buffers=[model.rope.inv_freq],
+        is_transformed=made_from(".to_q.", ".to_k.", ".to_v."),
     )
     forward = capture_forward(
         model,
@@ -193,7 +218,7 @@ def capture_h3(
         progress(f"reading {name} of H3")
         captured[name] = capture(configs[name], settled.workload)
     loaded = ("text_encoder", "transformer", "video_vae", "audio_vae")
-    facts = assemble_facts("H3", settled, captured, loaded=loaded, sources=sources, notes=NOTES)
+    facts = assemble_facts("H3", settled, captured, loaded=loaded, sources=sources, notes=NOTES, deployment=DEPLOYMENT)
     return _with_encoding_uses(facts)
 
 

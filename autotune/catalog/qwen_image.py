@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from autotune.catalog.entry import CatalogEntry, Progress, SettledWorkload
 from autotune.catalog.images import settle_image
 from autotune.workload import Workload
+from runtime.deployment import Deployment
 
 if TYPE_CHECKING:
     from autotune.model_facts import ModelFacts
@@ -29,7 +30,13 @@ CONFIGS: dict[str, dict[str, object]] = {
             "num_key_value_heads": 4,
             "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0, "mrope_section": [16, 24, 24]},
         },
-        "vision_config": {"depth": 1},
+        "vision_config": {
+            "depth": 32,
+            "hidden_size": 1280,
+            "intermediate_size": 3420,
+            "num_heads": 16,
+            "out_hidden_size": 3584,
+        },
     },
     "transformer": {},
     "vae": {},
@@ -43,7 +50,11 @@ SOURCES = (
     "dtypes: configs/pipeline_configs/qwen_image.py of SGLang-diffusion 0.5.23, bfloat16 throughout, as released",
     "steps and guidance: configs/sample/qwenimage.py of SGLang-diffusion 0.5.23; size: the square of the model card "
     "(the server itself falls back to 1280x720); prompt length: assumed",
+    "deployment: class defaults of configs/pipeline_configs/model_deployment_config.py of SGLang-diffusion 0.5.23",
 )
+
+# The larger threshold in the server's qwen_image.py belongs to Qwen-Image-Layered alone.
+DEPLOYMENT = Deployment(makes_images=True, default_steps=50)
 
 DEFAULT_WORKLOAD = Workload(width=1024, height=1024, frames=1, steps=50, prompt_tokens=512)
 

@@ -16,13 +16,15 @@ from autotune.catalog.component_capture import (
     CapturedComponent,
     assemble_facts,
     capture_image_vae,
+    is_copied_at_load,
+    made_from,
     meta_empty,
     one_group,
 )
 from autotune.catalog.entry import Progress, SettledWorkload
-from autotune.catalog.qwen_image import FORWARDS_PER_STEP, TEMPLATE_TOKENS
+from autotune.catalog.qwen_image import DEPLOYMENT, FORWARDS_PER_STEP, TEMPLATE_TOKENS
 from autotune.meta_tracker import WorkTracker
-from autotune.meta_weights import build_component, cast_weights
+from autotune.meta_weights import build_component, cast_weights, count_bytes
 from autotune.model_facts import ModelFacts
 from autotune.workload import Workload
 
@@ -33,6 +35,8 @@ NOTES = (
     "with the same number of text rows (its own negative prompt is shorter)",
     "the negative prompt is encoded once and kept by the server's conditioning cache: later requests encode one prompt",
     "prompt_tokens counts the text rows of the DiT; the encoder reads 34 tokens of template more",
+    "the server merges the text stream's query, key and value projections of each block at load: they cannot stay "
+    "mapped",
     "the server keeps this encoder's vocabulary table and language-model head on the device, and applies the head",
     "activation peaks are those of the library's eager graph: an estimate for the server, which fuses several steps",
 )
@@ -41,11 +45,20 @@ NOTES = (
 def _capture_text_encoder(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
     with torch.device("meta"):
         model = Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(**config))
-    del model.model.visual
     cast_weights(model, torch.bfloat16)
+    vision_bytes = count_bytes(model.model.visual.parameters())
+    del model.model.visual
     language = model.model.language_model
     stacks = {LANGUAGE: language.layers}
-    spec = build_component("text_encoder", model, stacks=stacks, run_dtype="bfloat16", default_mode="layerwise-offload")
+    spec = build_component(
+        "text_encoder",
+        model,
+        stacks=stacks,
+        run_dtype="bfloat16",
+        default_mode="layerwise-offload",
+        is_transformed=is_copied_at_load,
+        unread_checkpoint_bytes=vision_bytes,
+    )
     tokens = workload.prompt_tokens + TEMPLATE_TOKENS
 
     def run(_: WorkTracker) -> None:
@@ -63,7 +76,13 @@ def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> Captu
     cast_weights(model, torch.bfloat16)
     stacks = {BLOCKS: model.transformer_blocks}
     spec = build_component(
-        "transformer", model, stacks=stacks, run_dtype="bfloat16", default_mode="component-offload", is_dit=True
+        "transformer",
+        model,
+        stacks=stacks,
+        run_dtype="bfloat16",
+        default_mode="component-offload",
+        is_dit=True,
+        is_transformed=made_from("add_q_proj", "add_k_proj", "add_v_proj"),
     )
     high, wide = workload.height // 16, workload.width // 16
 
@@ -98,4 +117,12 @@ def capture_qwen_image(
     for name, capture in captures.items():
         progress(f"reading {name} of Qwen-Image")
         captured[name] = capture(configs[name], settled.workload)
-    return assemble_facts("Qwen-Image", settled, captured, loaded=tuple(captures), sources=sources, notes=NOTES)
+    return assemble_facts(
+        "Qwen-Image",
+        settled,
+        captured,
+        loaded=tuple(captures),
+        sources=sources,
+        notes=NOTES,
+        deployment=DEPLOYMENT,
+    )

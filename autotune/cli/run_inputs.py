@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autotune.capture_cache import load_model_facts
-from autotune.catalog.registry import find_model
+from autotune.catalog.registry import CATALOG, find_model
+from autotune.checkpoint.facts import load_checkpoint_facts
+from autotune.cli.console import print_error
 from autotune.cli.options import build_workload, optional_bytes, optional_rate
 from autotune.detect import probe_gpu
 from autotune.model_facts import ModelFacts
@@ -57,20 +60,44 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
         saved = load_profile(profile)
         target = target_of_profile(saved, **limits, pinned_bytes_per_s=rate)
         return Inputs(facts=saved.facts, target=target, profile=_profile(saved.facts, target), alternatives=())
+    checkpoint = _find_checkpoint(model)
+    if checkpoint is not None:
+        facts = load_checkpoint_facts(checkpoint, shape, refresh=refresh, progress=notify)
+        target = _resolve_target(device, limits, rate)
+        print_error(f"note: {facts.notes[0]}")
+        return Inputs(facts=facts, target=target, profile=_profile(facts, target), alternatives=())
     entry = find_model(model or DEFAULT_MODEL)
     workload = build_workload(entry.name, **shape)
-    target = resolve_target(
-        device=device,
-        detection=probe_gpu() if device is None else None,
-        **limits,
-        pinned_bytes_per_s=rate,
-    )
+    target = _resolve_target(device, limits, rate)
     notify(f"reading {entry.name}")
     facts = load_model_facts(entry.name, workload, refresh=refresh, progress=notify)
     alternatives = list_alternatives(
         facts.workload, entry.smaller_canvas, lambda wish: load_model_facts(entry.name, wish, progress=notify)
     )
     return Inputs(facts=facts, target=target, profile=_profile(facts, target), alternatives=alternatives)
+
+
+def _find_checkpoint(model: str | None) -> Path | None:
+    """The path that ``model`` means: a name of the catalog means the catalog, a hub repository's unless it is there."""
+    if model is None:
+        return None
+    path = Path(os.path.expanduser(model))  # noqa: PTH111 - Path's raises for a user who does not exist
+    names = {name.casefold() for entry in CATALOG for name in entry.names}
+    is_listed, is_path = model.strip().casefold() in names, "/" in model or os.sep in model
+    exists = os.path.exists(path)  # noqa: PTH110 - Path's raises for a name that is too long
+    if is_path:
+        return path if exists or not is_listed else None
+    return path if exists and not is_listed else None
+
+
+def _resolve_target(device: str | None, limits: Mapping[str, int | None], pinned_bytes_per_s: float | None) -> Target:
+    return resolve_target(
+        device=device,
+        detection=probe_gpu() if device is None else None,
+        vram_cap_bytes=limits["vram_cap_bytes"],
+        host_memory_bytes=limits["host_memory_bytes"],
+        pinned_bytes_per_s=pinned_bytes_per_s,
+    )
 
 
 def _profile(facts: ModelFacts, target: Target) -> Profile:

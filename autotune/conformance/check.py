@@ -11,13 +11,22 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from autotune.conformance.defaults import check_defaults
 from autotune.conformance.difference import Difference, FieldDifference, shorten
 from autotune.conformance.flags import check_flags
+from autotune.conformance.hosting import check_hosting
 from autotune.conformance.lifecycle import check_lifecycle
-from autotune.conformance.records import FlagRecord, LifecycleRecord, ScheduleRecord, TimingRecord
+from autotune.conformance.records import (
+    DefaultsRecord,
+    FlagRecord,
+    HostingRecord,
+    LifecycleRecord,
+    ScheduleRecord,
+    TimingRecord,
+)
 from autotune.conformance.schedule import check_schedule
 from autotune.conformance.timing import check_timing
-from runtime.errors import InputError, UnsupportedError
+from runtime.errors import InputError
 
 RecordT = TypeVar("RecordT")
 
@@ -89,6 +98,8 @@ _CHECKERS: dict[RecordKind, _Checker[Any]] = {
     RecordKind.TIMING: _Checker(TimingRecord, check_timing),
     RecordKind.LIFECYCLE: _Checker(LifecycleRecord, check_lifecycle),
     RecordKind.FLAGS: _Checker(FlagRecord, check_flags),
+    RecordKind.HOSTING: _Checker(HostingRecord, check_hosting),
+    RecordKind.DEFAULTS: _Checker(DefaultsRecord, check_defaults),
 }
 
 
@@ -97,15 +108,11 @@ def check_file(path: Path | str) -> ConformanceReport:
 
     Raises:
         InputError: the file cannot be read, is empty, or has a line that is no such record; names file and line.
-        UnsupportedError: records of this kind are recognised but cannot be reproduced yet.
     """
     path = Path(path)
     lines = _read_lines(path)
     kind = _recognise_file(path, lines)
-    checker = _CHECKERS.get(kind)
-    if checker is None:
-        supported = ", ".join(_CHECKERS)
-        raise UnsupportedError(f"{path} holds {kind}, which cannot be checked yet; supported are {supported}")
+    checker = _CHECKERS[kind]
     matched = 0
     differences: list[Difference] = []
     for number, line in lines:

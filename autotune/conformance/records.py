@@ -10,12 +10,15 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from autotune.conformance.difference import RecordedAction
+from autotune.server_default import PerformanceMode
 from runtime.plan import Placement
 from runtime.residency import Lifetime, Mode, Policy
 
 # Recorded stacks have at most some hundred layers. A damaged count must not make the check run for hours.
 _MOST_LAYERS = 10_000
 _MOST_PASSES = 10_000
+# No card comes near; a damaged figure must not overflow.
+_MOST_DEVICE_GIB = 1_000_000
 
 LayerCount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_MOST_LAYERS)]
 StackLength: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=_MOST_LAYERS)]
@@ -116,3 +119,43 @@ class FlagRecord(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if bool(self.components) == (self.error is not None):
             raise ValueError("a flag case has either `components` or an `error`")
+
+
+class HostingRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One stack, a reading of host memory, and where its layers were put: P pinned, A pageable, M mapped."""
+
+    layer_bytes: Annotated[list[Bytes], msgspec.Meta(min_length=1, max_length=_MOST_LAYERS)]
+    mapped_bytes: list[Bytes]
+    resident: LayerCount
+    policy: Policy
+    pin_cpu_memory: bool
+    available_for_pins_bytes: Bytes
+    available_now_bytes: Bytes
+    spendable_pin_bytes: Bytes
+    hosting: str
+    pinned_bytes: Bytes
+
+    def __post_init__(self) -> None:
+        if len(self.mapped_bytes) != len(self.layer_bytes):
+            raise ValueError("`mapped_bytes` has not as many layers as `layer_bytes`")
+
+
+class DefaultComponent(msgspec.Struct, frozen=True, kw_only=True):
+    """How the server keeps one component by default; only a streamed one has knobs."""
+
+    mode: str
+    prefetch_value: float | None = None
+    resident_value: float | None = None
+    policy: str | None = None
+    lifetime: str | None = None
+
+
+class DefaultsRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A model by its parameter counts, a card, a performance mode, and what the server chose."""
+
+    model: str
+    component_parameters: Annotated[dict[str, Bytes], msgspec.Meta(min_length=1)]
+    device_total_gib: Annotated[float, msgspec.Meta(ge=0, le=_MOST_DEVICE_GIB)]
+    device_free_gib: Annotated[float, msgspec.Meta(ge=0, le=_MOST_DEVICE_GIB)]
+    performance_mode: PerformanceMode
+    components: dict[str, DefaultComponent]

@@ -80,6 +80,7 @@ def _build_costs(record: TimingRecord, *, work_count: int) -> Costs:
         weight_bytes=sizes,
         work_s=(0.0,) * work_count,
         up_s=(0.0,),
+        first_up_s=(0.0,),
         down_s=(0.0,),
         component_bytes=(0,),
         cast_bytes=(0,),

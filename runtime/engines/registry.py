@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from runtime.engines.host_rules import HostRule
 from runtime.engines.lifecycle import Lifecycle
 from runtime.engines.sglang import SglangEngine
 from runtime.engines.topup import TopupEngine
 from runtime.errors import UnsupportedError
+from runtime.hosting import HostMemory
 from runtime.model_spec import ModelSpec, RequestSpec
 
 
@@ -18,6 +20,10 @@ class Engine(Protocol):
 
     def lifecycle(self, model: ModelSpec, request: RequestSpec) -> Lifecycle:
         """What turns plans for ``model`` and ``request`` into programs."""
+        ...
+
+    def host_rule(self, model: ModelSpec, request: RequestSpec, memory: HostMemory, /) -> HostRule:
+        """Where the host copies of ``model`` wait on a host with ``memory``."""
         ...
 
 

@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from runtime.engines.host_rules import HostRule, ServerHostRule
 from runtime.engines.lifecycle import Habits, Lifecycle
+from runtime.hosting import HostMemory
 from runtime.model_spec import ModelSpec, RequestSpec
 from runtime.plan import Placement
 from runtime.program import Action, Block, Op, StackRef
@@ -199,6 +201,10 @@ class SglangEngine:
         """What turns plans for ``model`` and ``request`` into programs."""
         habits = Habits(copies_next_head=True, refills_first_head=True)
         return Lifecycle(model, request, factory=_make_stack, habits=habits)
+
+    def host_rule(self, model: ModelSpec, _request: RequestSpec, memory: HostMemory) -> HostRule:
+        """Where the host copies of ``model`` wait on a host with ``memory``."""
+        return ServerHostRule(model, memory)
 
 
 def _make_stack(placement: Placement, index: int, stack: StackRef, _model: ModelSpec) -> SglangStack:

@@ -10,7 +10,9 @@ executing layer and ``P`` ahead of it always fit, and several small layers may t
 
 from __future__ import annotations
 
+from runtime.engines.host_rules import HostRule, TopupHostRule
 from runtime.engines.lifecycle import Habits, Lifecycle
+from runtime.hosting import HostMemory
 from runtime.model_spec import ModelSpec, RequestSpec
 from runtime.plan import Placement
 from runtime.program import Action, Block, Op, StackRef
@@ -103,6 +105,10 @@ class TopupEngine:
         """What turns plans for ``model`` and ``request`` into programs."""
         habits = Habits(copies_next_head=False, refills_first_head=False)
         return Lifecycle(model, request, factory=_make_stack, habits=habits)
+
+    def host_rule(self, model: ModelSpec, request: RequestSpec, memory: HostMemory) -> HostRule:
+        """Where the host copies of ``model`` wait on a host with ``memory``."""
+        return TopupHostRule(model, request, memory)
 
 
 def _make_stack(placement: Placement, index: int, stack: StackRef, model: ModelSpec) -> TopupStack:

@@ -16,6 +16,7 @@ from autotune.capture_cache import (
     read_library_versions,
 )
 from autotune.catalog.registry import find_model
+from autotune.catalog.variants import Variant
 from runtime.errors import InputError, MissingDependencyError
 
 WARM_START = """
@@ -122,6 +123,27 @@ def test_file_with_impossible_facts_is_rebuilt(cache):
     said = []
     assert load_model_facts("FLUX.1-dev", progress=said.append) == facts
     assert "ignoring" in said[0]
+
+
+def test_variant_is_derived_from_the_cached_facts_of_the_released_model(cache, monkeypatch):
+    directory, captures = cache
+    variant = Variant(name="half", title="half the steps", flags=("--half",), same_output=False)
+    entry = dataclasses.replace(
+        find_model("FLUX.1-dev"),
+        variants=(variant,),
+        derive=lambda facts, name: dataclasses.replace(facts, output_frames_bytes=len(name)),
+    )
+    monkeypatch.setattr(capture_cache, "find_model", lambda name: entry)
+    released, derived = load_model_facts("FLUX.1-dev"), load_model_facts("FLUX.1-dev", variant="Half")
+    assert (released.variant, derived.variant, derived.output_frames_bytes) == ("", "half", 4)
+    assert derived.notes[-1] == "variant half: half the steps; "
+    assert len(captures) == len(list(directory.iterdir())) == 1
+
+
+def test_unknown_variant_is_refused_before_anything_is_read(cache):
+    with pytest.raises(InputError, match=r"FLUX\.1-dev has no variant 'fp8'"):
+        load_model_facts("FLUX.1-dev", variant="fp8")
+    assert not cache[1]
 
 
 def test_unwritable_directory_costs_a_notice_not_the_answer(cache, monkeypatch, tmp_path):

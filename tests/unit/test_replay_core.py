@@ -13,6 +13,7 @@ COSTS = Costs(
     weight_bytes=(20, 30, 100),
     work_s=(7.0,),
     up_s=(6.0,),
+    first_up_s=(9.0,),
     down_s=(8.0,),
     component_bytes=(150,),
     cast_bytes=(0,),

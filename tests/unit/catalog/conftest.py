@@ -34,5 +34,15 @@ def flux():
 
 
 @pytest.fixture(scope="session")
+def z_image():
+    return capture("Z-Image-Turbo")
+
+
+@pytest.fixture(scope="session")
+def hunyuan():
+    return capture("HunyuanVideo")
+
+
+@pytest.fixture(scope="session")
 def capture_model():
     return capture

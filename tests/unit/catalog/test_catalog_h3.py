@@ -52,6 +52,37 @@ def test_video_decoder_is_half_as_large_as_run(h3):
     assert vae.checkpoint_bytes - vae.run_bytes == 36 * (268_574_720 - 134_303_744)
 
 
+def test_reordered_projections_of_the_transformer_cannot_stay_mapped(h3):
+    layers = [layer for stack in h3.model.component("transformer").stacks for layer in stack.layers]
+    assert {layer.transformed_bytes for layer in layers} == {231_211_008}
+    assert sum(layer.transformed_bytes for layer in layers) / 2**30 == pytest.approx(11.2, abs=0.005)
+
+
+def test_language_layers_of_the_encoder_stay_mapped_and_the_vision_blocks_are_copied(h3):
+    language, vision = h3.model.component("text_encoder").stacks
+    assert {layer.transformed_bytes for layer in language.layers} == {0}
+    assert {layer.view_bytes for layer in vision.layers} == {2 * 4 * 1_152}
+
+
+def test_text_encoder_leaves_14_layers_and_the_head_in_its_file(h3):
+    encoder = h3.model.component("text_encoder")
+    assert encoder.unread_checkpoint_bytes == 14 * 975_196_672 + 151_936 * 5_120 * 2
+    assert encoder.checkpoint_bytes + encoder.unread_checkpoint_bytes == pytest.approx(66.7e9, rel=0.001)
+
+
+def test_cast_weights_of_the_video_decoder_cannot_stay_mapped(h3):
+    layers = h3.model.component("video_vae").stack("decoder.transformer_blocks").layers
+    assert {layer.transformed_bytes for layer in layers} == {268_574_720 - 134_303_744}
+
+
+def test_deployment_is_that_of_the_server(h3):
+    deployment = h3.model.deployment
+    assert deployment.dit_layerwise_modes == ("auto", "memory")
+    assert deployment.keep_resident_min_gib == 120.0
+    assert deployment.keep_resident_groups == ("dit", "text_encoder", "vae")
+    assert (deployment.makes_images, deployment.dit_prefetch_value, deployment.default_steps) == (False, 0.0, 50)
+
+
 def test_audio_vae_is_resident_and_has_the_published_size(h3):
     audio = h3.model.component("audio_vae")
     assert audio.run_bytes == audio.checkpoint_bytes == 605_285_956

@@ -89,6 +89,36 @@ def test_first_t5_block_carries_the_relative_positions(flux):
     assert layers[0].run_bytes - layers[1].run_bytes == 32 * 64 * 2
 
 
+def test_server_merges_the_text_projections_of_qwen_image_and_nothing_of_flux(qwen_image, flux):
+    layers = qwen_image.model.component("transformer").stack("transformer_blocks").layers
+    assert {layer.transformed_bytes for layer in layers} == {2 * 3 * (3_072 * 3_072 + 3_072)}
+    assert sum(layer.transformed_bytes for layer in layers) == 3_398_492_160
+    stacks = flux.model.component("transformer").stacks
+    assert not any(layer.transformed_bytes for stack in stacks for layer in stack.layers)
+
+
+def test_image_encoders_are_copied_at_load_and_cannot_stay_mapped(qwen_image, flux):
+    encoders = [
+        part for facts in (qwen_image, flux) for part in facts.model.components if part.name.startswith("text_encoder")
+    ]
+    assert len(encoders) == 3
+    for encoder in encoders:
+        assert all(layer.view_bytes == 0 for stack in encoder.stacks for layer in stack.layers)
+
+
+def test_vision_tower_of_qwen_image_stays_in_the_file(qwen_image):
+    encoder = qwen_image.model.component("text_encoder")
+    assert encoder.unread_checkpoint_bytes == 1_353_100_288
+    assert encoder.checkpoint_bytes + encoder.unread_checkpoint_bytes == 2 * 8_292_166_656
+
+
+def test_deployments_are_the_defaults_of_the_server(qwen_image, flux):
+    for deployment in (qwen_image.model.deployment, flux.model.deployment):
+        assert (deployment.keep_resident_min_gib, deployment.keep_resident_groups) == (None, ("vae",))
+        assert (deployment.makes_images, deployment.default_steps) == (True, 50)
+        assert (deployment.dit_layerwise_modes, deployment.dit_prefetch_value) == ((), 0.0)
+
+
 @pytest.mark.parametrize("facts", ["qwen_image", "flux"])
 def test_image_vae_streams_its_up_blocks_in_one_pass(facts, request):
     captured = request.getfixturevalue(facts)

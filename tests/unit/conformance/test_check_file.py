@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from autotune.conformance import RecordKind, check_file
-from runtime.errors import InputError, UnsupportedError
+from runtime.errors import InputError
 
 DATA = Path(__file__).parents[2] / "data"
 FILES = {
@@ -14,6 +14,8 @@ FILES = {
     "timing": (DATA / "sglang_timing_cases.jsonl", RecordKind.TIMING, 84),
     "lifecycle": (DATA / "sglang_lifecycle_cases.jsonl", RecordKind.LIFECYCLE, 36),
     "flags": (DATA / "sglang_flag_cases.jsonl", RecordKind.FLAGS, 98),
+    "hosting": (DATA / "sglang_hosting_cases.jsonl", RecordKind.HOSTING, 90),
+    "defaults": (DATA / "sglang_default_cases.jsonl", RecordKind.DEFAULTS, 86),
 }
 
 
@@ -65,6 +67,11 @@ ALTERATIONS = [
     ("flags", 0, ("components", "vae", "mode"), "resident", "components.vae.mode"),
     ("flags", 0, ("components", "vae", "resident_value"), 0.5, "components.vae.resident_value"),
     ("flags", 0, ("argv",), ["--layerwise-resident-layers", "transformer"], "error"),
+    ("defaults", 0, ("components", "transformer", "mode"), "resident", "components.transformer.mode"),
+    ("defaults", 0, ("components", "vae", "prefetch_value"), 2.0, "components.vae.prefetch_value"),
+    ("defaults", 0, ("components", "vae", "policy"), "strided", "components.vae.policy"),
+    ("defaults", 1, ("performance_mode",), "memory", "components.text_encoder.mode"),
+    ("defaults", 1, ("components", "vae", "lifetime"), "forward", "components.vae.lifetime"),
 ]
 
 
@@ -145,6 +152,10 @@ def drop(name, key):
     return json.dumps(record)
 
 
+def replace(name, **fields):
+    return json.dumps({**read_records(name)[0], **fields})
+
+
 DAMAGED = {
     "not JSON": ("{", 1, "not a record"),
     "a list": ("[1, 2]", 1, "not a record"),
@@ -168,6 +179,14 @@ DAMAGED = {
     "missing key of a timing case": (drop("timing", "stacks"), 1, "stacks"),
     "missing key of a lifecycle case": (drop("lifecycle", "sizes"), 1, "sizes"),
     "flag case without result": ('{"argv": []}', 1, "either `components` or an `error`"),
+    "missing key of a default case": (drop("defaults", "components"), 1, "components"),
+    "default case of an unknown model": (
+        replace("defaults", model="SDXL"),
+        1,
+        "'SDXL' is not known: known are MiniMax",
+    ),
+    "default case of an unknown mode": (replace("defaults", performance_mode="turbo"), 1, "performance_mode"),
+    "default case of an endless card": (replace("defaults", device_free_gib=1e300), 1, "device_free_gib"),
     "action of wrong type": ('{"passes": [[{"h2d": 1}]]}', 1, "not a record"),
     "nested too deeply": ('{"argv":' + "[" * 100_000, 1, "not a record"),
     "NUL bytes": ("\0\0\0\0", 1, "not a record"),
@@ -226,18 +245,6 @@ def test_knobs_of_an_unknown_component_are_refused(tmp_path):
     record["knobs"]["upscaler"] = record["knobs"]["transformer"]
     with pytest.raises(InputError, match="`knobs` names upscaler"):
         check_file(write_records(tmp_path / "broken.jsonl", [record]))
-
-
-@pytest.mark.parametrize(
-    ("record", "kind"),
-    [
-        ({"layer_bytes": [1], "hosting": "P", "spendable_pin_bytes": 1}, "hosting cases"),
-        ({"model": "H3", "component_parameters": {}, "performance_mode": "auto"}, "default cases"),
-    ],
-)
-def test_kinds_that_cannot_be_checked_yet_are_recognised_and_refused(tmp_path, record, kind):
-    with pytest.raises(UnsupportedError, match=f"holds {kind}, which cannot be checked yet"):
-        check_file(write_records(tmp_path / "later.jsonl", [record]))
 
 
 def test_checking_imports_no_torch():

@@ -1,0 +1,139 @@
+"""Reads Z-Image-Turbo's bytes and work from the classes of diffusers and transformers. Imports torch: load it late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
+from diffusers.models.transformers.transformer_z_image import ZImageTransformer2DModel
+from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
+from transformers.models.qwen3.modeling_qwen3 import Qwen3Model
+
+from autotune.capture import capture_forward
+from autotune.catalog.component_capture import (
+    CapturedComponent,
+    assemble_facts,
+    capture_image_vae,
+    is_copied_at_load,
+    meta_empty,
+    one_group,
+)
+from autotune.catalog.entry import Progress, SettledWorkload
+from autotune.catalog.z_image import DEPLOYMENT, ENCODER_TOKENS
+from autotune.meta_tracker import WorkTracker
+from autotune.meta_weights import build_component, cast_weights
+from autotune.model_facts import ModelFacts
+from autotune.workload import Workload
+
+LAYERS = "layers"
+
+NOTES = (
+    "guidance is distilled and off: each step is one forward",
+    "the server streams the 30 main blocks only: the two noise refiners and the two context refiners stay on the "
+    "device and run in every forward",
+    "the DiT is released in float32 and cast at load: none of its weights can stay mapped",
+    "the text encoder runs all 36 layers although the DiT reads the hidden state before the last; its vocabulary table "
+    "stays on the device",
+    "the VAE decodes tiles of 1024 pixels where a side is longer",
+    "activation peaks are those of the library's eager graph: an estimate for the server, which fuses several steps",
+)
+
+
+def _capture_text_encoder(config: Mapping[str, Any], _: Workload) -> CapturedComponent:
+    with torch.device("meta"):
+        model = Qwen3Model(Qwen3Config(**config))
+    cast_weights(model, torch.bfloat16)
+    stacks = {LAYERS: model.layers}
+    spec = build_component(
+        "text_encoder",
+        model,
+        stacks=stacks,
+        run_dtype="bfloat16",
+        default_mode="layerwise-offload",
+        is_transformed=is_copied_at_load,
+    )
+
+    def run(_: WorkTracker) -> None:
+        ids = meta_empty(1, ENCODER_TOKENS, dtype=torch.long)
+        positions = meta_empty(1, ENCODER_TOKENS, dtype=torch.long)
+        model(
+            input_ids=ids,
+            position_ids=positions,
+            # No masks at all: transformers would read the prompt to make them.
+            attention_mask={"full_attention": None},
+            use_cache=False,
+        )
+
+    return one_group(spec, capture_forward(model, run, stacks=stacks), (LAYERS,))
+
+
+def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+    with torch.device("meta"):
+        model = ZImageTransformer2DModel(**config)
+    cast_weights(model, torch.bfloat16)
+    stacks = {LAYERS: model.layers}
+    spec = build_component(
+        "transformer",
+        model,
+        stacks=stacks,
+        run_dtype="bfloat16",
+        default_mode="component-offload",
+        is_dit=True,
+        checkpoint_dtype=torch.float32,
+    )
+    high, wide = workload.height // 8, workload.width // 8
+
+    def run(_: WorkTracker) -> None:
+        bf16 = torch.bfloat16
+        images = [meta_empty(model.in_channels, 1, high, wide, dtype=bf16) for _ in range(workload.batch)]
+        captions = [
+            meta_empty(workload.prompt_tokens, model.config.cap_feat_dim, dtype=bf16) for _ in range(workload.batch)
+        ]
+        model(images, meta_empty(workload.batch, dtype=bf16), captions, return_dict=False)
+
+    return one_group(spec, capture_forward(model, run, stacks=stacks), (LAYERS,), passes=workload.steps)
+
+
+def _count_tiles(model: AutoencoderKL, sides: tuple[int, int]) -> int:
+    """Tiles that one decode runs: one if the latent fits a tile, else as many as ``tiled_decode`` steps over."""
+    tile = model.tile_latent_min_size
+    if max(sides) <= tile:
+        return 1
+    step = int(tile * (1 - model.tile_overlap_factor))
+    return -(-sides[0] // step) * -(-sides[1] // step)
+
+
+def _capture_vae(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+    with torch.device("meta"):
+        model = AutoencoderKL(**config)
+    cast_weights(model, torch.bfloat16)
+    model.use_tiling = True
+    high, wide = workload.height // 8, workload.width // 8
+    return capture_image_vae(
+        model,
+        (workload.batch, model.config.latent_channels, high, wide),
+        checkpoint_dtype=torch.float32,
+        passes=_count_tiles(model, (high, wide)),
+    )
+
+
+def capture_z_image(
+    settled: SettledWorkload, configs: Mapping[str, Mapping[str, Any]], sources: tuple[str, ...], progress: Progress
+) -> ModelFacts:
+    """Bytes, request and work of Z-Image-Turbo under a settled workload."""
+    captures = {"text_encoder": _capture_text_encoder, "transformer": _capture_transformer, "vae": _capture_vae}
+    captured: dict[str, CapturedComponent] = {}
+    for name, capture in captures.items():
+        progress(f"reading {name} of Z-Image-Turbo")
+        captured[name] = capture(configs[name], settled.workload)
+    return assemble_facts(
+        "Z-Image-Turbo",
+        settled,
+        captured,
+        loaded=tuple(captures),
+        sources=sources,
+        notes=NOTES,
+        deployment=DEPLOYMENT,
+    )

@@ -1,0 +1,141 @@
+"""The clock for plans of which some layers are not in pinned memory: a third lane, the reads of couriers.
+
+On top of the rules of ``autotune.replay_core``:
+
+- a copy from pageable memory is synchronous: it waits for all compute that was queued before, and later actions of the
+  host wait for it;
+- a mapped layer is queued with the courier thread of its stack: read into one of two pinned slots as soon as the
+  courier and the slot are free and the host has come that far, then copied like a pinned layer. What of it is in no
+  file is copied synchronously when it is queued.
+- the host runs ahead of compute between the things that it waits for: synchronous copies and ends of uses. It also
+  waits for the read of a mapped layer before that layer runs; the courier serves layers in the order in which they run,
+  so that wait never delays another read.
+- one lane of reads for all stacks: couriers share the disk.
+
+Simplified, on the slow side: a copy that a courier ships also waits for compute queued before its layer was asked for
+(the device memory it needs is given back by then), and copies queued after it wait for it.
+
+Source: SGLang-diffusion 0.5.23, layerwise manager (``MappedLayerCourier``, ``prefetch_layer``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autotune.replay_core import Clock, Costs, TierCosts
+from runtime.program import Action, Op
+
+_H2D, _RUN, _DRAIN, _WORK = int(Op.H2D), int(Op.RUN), int(Op.DRAIN), int(Op.WORK)
+_BLOCKING, _UP, _DOWN, _END_USE = int(Op.H2D_BLOCKING), int(Op.UP), int(Op.DOWN), int(Op.END_USE)
+
+
+def make_clock(costs: Costs, *, fresh: bool = False) -> Clock:
+    """The clock that ``costs`` need."""
+    return Clock(costs, fresh=fresh) if costs.tiers is None else TieredClock(costs, costs.tiers, fresh=fresh)
+
+
+class TieredClock(Clock):
+    """See the module.
+
+    Attributes:
+        read_free_s: when the courier's next read may start: the last one is done and the host has come that far.
+        slot_free_s: per stack, when its two slots are free, the older one first.
+        was_read: per slot of the program, whether the layer has been read since its component's last use ended.
+    """
+
+    __slots__ = ("read_free_s", "slot_free_s", "tiers", "was_read")
+
+    def __init__(self, costs: Costs, tiers: TierCosts, *, fresh: bool = False) -> None:
+        self.tiers = tiers
+        self.was_read = bytearray(len(costs.copy_s))
+        super().__init__(costs, fresh=fresh)
+
+    def run(self, actions: Iterable[Action]) -> None:
+        """Perform ``actions`` once."""
+        costs, tiers = self.costs, self.tiers
+        copy_s, compute_s, stack_of_slot = costs.copy_s, costs.compute_s, costs.stack_of_slot
+        sync_s, is_mapped = tiers.sync_s, tiers.is_mapped
+        landed, last_copy = self.landed_s, self.last_copy_s
+        compute, copy, stall = self.compute_free_s, self.copy_free_s, self.stall_s
+        for op, argument in actions:
+            if op == _RUN:
+                ready = landed[argument]
+                if ready > compute:
+                    stall += ready - compute
+                    compute = ready
+                compute += compute_s[argument]
+                continue
+            if op == _WORK:
+                compute += costs.work_s[argument]
+                continue
+            if op == _H2D:
+                stack = stack_of_slot[argument]
+                mapped = is_mapped[argument]
+                read_end = self._read(argument, stack) if mapped else 0.0
+                if sync_s[argument]:
+                    copy = (copy if copy > compute else compute) + sync_s[argument]
+                    stall += copy - compute
+                    compute = copy
+                    self.read_free_s = max(self.read_free_s, copy)
+                if copy_s[argument]:
+                    copy = max(copy, compute, read_end) + copy_s[argument]
+                    if mapped:
+                        self.slot_free_s[stack] = (self.slot_free_s[stack][1], copy)
+                landed[argument] = last_copy[stack] = copy
+                continue
+            if op == _DRAIN:
+                ready = last_copy[argument]
+                if ready > compute:
+                    stall += ready - compute
+                    compute = ready
+                continue
+            if op == _END_USE:
+                ready = max((last_copy[stack] for stack in costs.stacks_of_component[argument]), default=compute)
+                for slot in tiers.mapped_of_component[argument]:
+                    self.was_read[slot] = 0
+            elif op == _BLOCKING:
+                extra_s = tiers.blocking_s[argument]
+                ready = copy = (copy if copy > compute else compute) + (extra_s or copy_s[argument])
+                landed[argument] = last_copy[stack_of_slot[argument]] = copy
+                self.was_read[argument] = 1
+            elif op == _UP or op == _DOWN:
+                ready = copy = (copy if copy > compute else compute) + self.move(op, argument)
+            else:
+                continue
+            if ready > compute:
+                stall += ready - compute
+                compute = ready
+            self.read_free_s = max(self.read_free_s, compute)
+        self.compute_free_s, self.copy_free_s, self.stall_s = compute, copy, stall
+
+    def settle(self) -> None:
+        """As every clock's; couriers are idle, too."""
+        super().settle()
+        self.read_free_s = 0.0
+        self.slot_free_s = [(0.0, 0.0)] * self.costs.stack_count
+
+    def relative_state(self) -> tuple[float, ...]:
+        """As every clock's, with the couriers.
+
+        What became free longer ago than two reads take is as good as free for any time: both slots would be filled by
+        now.
+        """
+        now, oldest = self.compute_free_s, -2 * self.tiers.longest_read_s
+        state = [max(self.read_free_s - now, oldest), float(sum(self.was_read))]
+        for older, newer in self.slot_free_s:
+            state += (max(older - now, oldest), max(newer - now, oldest))
+        return (*super().relative_state(), *state)
+
+    def shift(self, delta_s: float) -> None:
+        """As every clock's; what became free before now stays as long ago."""
+        super().shift(delta_s)
+        self.read_free_s += delta_s
+        self.slot_free_s = [(older + delta_s, newer + delta_s) for older, newer in self.slot_free_s]
+
+    def _read(self, slot: int, stack: int) -> float:
+        """Queue the read of a mapped layer; returns when it ends."""
+        start = max(self.read_free_s, self.slot_free_s[stack][0])
+        took_s = (self.tiers.read_s if self.was_read[slot] else self.tiers.first_read_s)[slot]
+        self.was_read[slot] = 1
+        self.read_free_s = start + took_s
+        return self.read_free_s
