@@ -11,7 +11,8 @@ Why they hold:
 - In a use, a run of a layer that was not on the device, or on its way, when the use began needs a copy that is queued
   in the use. No copy starts before the compute that was queued earlier is done, so it starts inside the use; the layer
   runs after it has landed, so it ends inside the use, too.
-- A whole component moves while nothing computes, so such moves add to both sums.
+- A whole component moves while nothing computes, so such moves add to both sums; so do copies from pageable memory.
+- One lane of reads: those of a use, of layers that were not on their way when it began, start and end inside it.
 """
 
 from __future__ import annotations
@@ -71,11 +72,14 @@ def _bound_use_s(program: Program, plan: Plan, costs: Costs, use: UseProgram, li
             if op == Op.RUN:
                 runs[slot] += segment.repeat
     streamed = _streamed_slots(program, plan, use.component)
-    copy_s = 0.0
+    copy_s = read_s = sync_s = 0.0
     for slot, count in runs.items():
         copies = (count if slot in streamed else 1) - (slot in live)
         copy_s += copies * costs.copy_s[slot]
-    return max(compute_s, copy_s) + moved_s
+        if costs.tiers is not None:
+            read_s += copies * min(costs.tiers.read_s[slot], costs.tiers.first_read_s[slot])
+            sync_s += copies * costs.tiers.sync_s[slot]
+    return max(compute_s + sync_s, copy_s + sync_s, read_s) + moved_s
 
 
 def _compute_s(segment: Segment, costs: Costs) -> float:

@@ -32,6 +32,8 @@ class _SlotCosts:
     read_s: float = 0.0
     first_read_s: float = 0.0
     blocking_s: float = 0.0
+    disk_bytes: int = 0
+    first_disk_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class _ComponentSlots:
     read_s: tuple[float, ...]
     first_read_s: tuple[float, ...]
     blocking_s: tuple[float, ...]
+    disk_bytes: tuple[int, ...]
+    first_disk_bytes: tuple[int, ...]
     mapped: tuple[int, ...]
 
 
@@ -127,6 +131,8 @@ class CostModel:
             read_s=tuple(chain.from_iterable(part.read_s for part in parts)),
             first_read_s=tuple(chain.from_iterable(part.first_read_s for part in parts)),
             blocking_s=tuple(chain.from_iterable(part.blocking_s for part in parts)),
+            disk_bytes=tuple(chain.from_iterable(part.disk_bytes for part in parts)),
+            first_disk_bytes=tuple(chain.from_iterable(part.first_disk_bytes for part in parts)),
             mapped_of_component=tuple(part.mapped for part in parts),
         )
         return replace(costs, copy_s=tuple(chain.from_iterable(part.copy_s for part in parts)), tiers=tiers)
@@ -155,6 +161,8 @@ class CostModel:
             read_s=tuple(slot.read_s for slot in slots),
             first_read_s=tuple(slot.first_read_s for slot in slots),
             blocking_s=tuple(slot.blocking_s for slot in slots),
+            disk_bytes=tuple(slot.disk_bytes for slot in slots),
+            first_disk_bytes=tuple(slot.first_disk_bytes for slot in slots),
             mapped=tuple(first_slot + index for index, slot in enumerate(slots) if slot.is_mapped),
         )
 
@@ -172,6 +180,8 @@ class CostModel:
             read_s=cached_s if is_kept else disk_s,
             first_read_s=first_s,
             blocking_s=blocking_s,
+            disk_bytes=0 if is_kept else layer.view_bytes,
+            first_disk_bytes=0 if keeps_all else layer.view_bytes,
         )
 
     def layer_costs(self, component: str, stack: str) -> tuple[tuple[float, ...], tuple[float, ...]]:

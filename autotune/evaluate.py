@@ -79,7 +79,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What the search compares: seconds of a later request, bytes charged against the cap, bytes that the host lacks."""
+    """What the search compares: seconds of a later request, bytes charged against the cap, and what the host lacks."""
 
     latency_s: float
     charged_bytes: int

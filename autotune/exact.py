@@ -7,6 +7,7 @@ visited in the order of the bound and replayed whole, until no bound is left bel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,6 +46,9 @@ _MOST_PLACEMENTS = 20_000
 
 NEVER_BYTES = 2**62
 """Charged to a plan for which the host has no memory: more than any cap."""
+
+# How many plans are tried for one that the host has memory for, where that is short.
+_MOST_TRIED = 2000
 
 # Replayed and summed times differ by rounding only; a bound this close to a latency is that latency.
 _ROUNDING_RATIO = 1e-9
@@ -135,9 +139,9 @@ class ExactSolver:
     def solve(self, cap_bytes: int, tie_ratio: float = DEFAULT_TIE_RATIO) -> ExactSolution | None:
         """The optimum under ``cap_bytes``; None when nothing fits."""
         fits = np.flatnonzero(self.charged_bytes <= cap_bytes)
-        if not len(fits):
-            return None
         optimum = self._fastest(fits)
+        if optimum is None:
+            return None
         threshold_s = self._score(optimum).latency_s * (1 + tie_ratio)
         tied = fits[self.bound_s[fits] <= threshold_s]
         order = tied[np.lexsort((self.bound_s[tied], self.changed[tied], self.charged_bytes[tied]))]
@@ -150,9 +154,10 @@ class ExactSolver:
         )
 
     def smallest(self) -> tuple[Plan, Score]:
-        """The plan that needs least VRAM, the fastest among those."""
-        row = int(np.lexsort((self.bound_s, self.charged_bytes))[0])
-        return self._plan(row), self._score(row)
+        """The plan that needs least VRAM, the fastest among those, of those that the host has memory for if any."""
+        order = np.lexsort((self.bound_s, self.charged_bytes))
+        row = next((row for row in order[:_MOST_TRIED] if math.isfinite(self._score(row).latency_s)), order[0])
+        return self._plan(row), self.evaluator.score(self._plan(row))
 
     def trade_off(self) -> tuple[CurvePoint, ...]:
         """Corners of latency over VRAM, from the smallest plan up; each is strictly faster than the one before."""
@@ -174,8 +179,8 @@ class ExactSolver:
             points.append(CurvePoint(charged_bytes=score.charged_bytes, latency_s=best_s, plan=plan))
         return tuple(points)
 
-    def _fastest(self, rows: npt.NDArray[np.intp]) -> int:
-        best_row, best_s = -1, np.inf
+    def _fastest(self, rows: npt.NDArray[np.intp]) -> int | None:
+        best_row, best_s = None, np.inf
         for row in rows[np.argsort(self.bound_s[rows], kind="stable")]:
             if self.bound_s[row] >= best_s * (1 - _ROUNDING_RATIO):
                 break
@@ -187,7 +192,8 @@ class ExactSolver:
     def _score(self, row: int | np.intp) -> Score:
         key = int(row)
         if key not in self._scores:
-            self._scores[key] = self.evaluator.score(self._plan(key))
+            score = self.evaluator.score(self._plan(key))
+            self._scores[key] = replace(score, latency_s=np.inf) if score.host_short_bytes else score
         return self._scores[key]
 
     def _plan(self, row: int | np.intp) -> Plan:
@@ -289,8 +295,14 @@ def _drop_too_large(
     evaluator: Evaluator, component: int, rows: Sequence[Placement], limit_bytes: int
 ) -> tuple[Placement, ...]:
     """The placements that stay within ``limit_bytes`` by themselves; the smallest ones if none does."""
-    overhead = np.asarray(evaluator.memory_model.charged_overhead_bytes)
-    phases = [evaluator.component_phases(component, placement, explicit=True) for placement in rows]
-    needed = (np.array(phases) + overhead).max(axis=1)
-    limit = max(limit_bytes, int(needed.min()))
-    return tuple(placement for placement, size in zip(rows, needed, strict=True) if size <= limit)
+    memory = evaluator.memory_model
+    # Residents alone tell of most rows that are too large; walking through a whole life takes a hundred times as long.
+    least = min(memory.charged_overhead_bytes) - limit_bytes
+    likely = [row for row in rows if memory.least_bytes(component, row) + least <= 0]
+    overhead = np.asarray(memory.charged_overhead_bytes)
+    for candidates in filter(None, (likely, rows)):
+        phases = [evaluator.component_phases(component, placement, explicit=True) for placement in candidates]
+        needed = (np.array(phases) + overhead).max(axis=1)
+        if (needed <= limit_bytes).any():
+            return tuple(row for row, size in zip(candidates, needed, strict=True) if size <= limit_bytes)
+    return tuple(row for row, size in zip(rows, needed, strict=True) if size == needed.min())

@@ -70,6 +70,18 @@ class MemoryModel:
             return spec.run_bytes
         return spec.rest_run_bytes if placement.mode is Mode.LAYERWISE_OFFLOAD else 0
 
+    def least_bytes(self, component: int, placement: Placement) -> int:
+        """Device bytes that one component needs at some moment in any case: what stands, and all its residents."""
+        spec = self._model.components[component]
+        if placement.mode is not Mode.LAYERWISE_OFFLOAD:
+            return spec.run_bytes
+        streamed = sum(
+            stack.layers[layer].run_bytes
+            for stack in spec.stacks
+            for layer in placement.streamed_layers(len(stack.layers))
+        )
+        return spec.rest_run_bytes + spec.stack_run_bytes - streamed
+
     def host_bytes(self, component: int, placement: Placement) -> int:
         """Host copies that one component needs.
 

@@ -37,6 +37,7 @@ class TierCosts:
         read_s: per slot, that read; from the page cache, or from disk where the cache cannot keep the stream.
         first_read_s: per slot, the first such read of a use.
         blocking_s: per slot, a load that the host waits for, first read and copy together.
+        disk_bytes, first_disk_bytes: per slot, what such a read, and the first one of a use, take from disk.
         mapped_of_component: per component, its mapped slots.
     """
 
@@ -45,6 +46,8 @@ class TierCosts:
     read_s: tuple[float, ...]
     first_read_s: tuple[float, ...]
     blocking_s: tuple[float, ...]
+    disk_bytes: tuple[int, ...]
+    first_disk_bytes: tuple[int, ...]
     mapped_of_component: tuple[tuple[int, ...], ...]
 
     @cached_property
@@ -164,6 +167,15 @@ class Clock:
                 compute = ready
         self.compute_free_s, self.copy_free_s, self.stall_s = compute, copy, stall
 
+    def last_spans(self, action: Action, has_moved: bool) -> list[tuple[int, float, float]]:
+        """``(lane, start_s, end_s)`` of the copies of ``action``, which has just been run."""
+        op, argument = action
+        if op == _UP:
+            took_s = (self.costs.up_s if has_moved else self.costs.first_up_s)[argument]
+        else:
+            took_s = (self.costs.down_s if op == _DOWN else self.costs.copy_s)[argument]
+        return [(1, self.copy_free_s - took_s, self.copy_free_s)]
+
     def move(self, op: int, component: int) -> float:
         """Seconds of a move of a whole component, which is noted."""
         if op == _UP:
@@ -206,7 +218,7 @@ class Recorder:
     waits that no single layer causes.
 
     Attributes:
-        spans: ``(lane, start_s, end_s, slot)``; lane 0 is compute, 1 is h2d.
+        spans: ``(lane, start_s, end_s, slot)``; lane 0 is compute, 1 is h2d, 2 a courier's read.
         stalls: ``(start_s, end_s, slot)`` in which compute waited, before running ``slot``.
         memory: ``(time_s, slot, bytes)`` taken (positive) or given back.
         skipped: ``(at_s, period_s, times)`` passes that repeat exactly and were not replayed one by one.
@@ -222,6 +234,7 @@ class Recorder:
         for action in actions:
             op, argument = action
             before_s = clock.compute_free_s
+            moved = argument not in clock.unmoved
             clock.run((action,))
             after_s, costs = clock.compute_free_s, clock.costs
             took_s = costs.compute_s[argument] if op == _RUN else costs.work_s[argument] if op == _WORK else 0.0
@@ -229,11 +242,9 @@ class Recorder:
                 self.stalls.append((before_s, after_s - took_s, argument if op == _RUN else -1))
             if took_s:
                 self.spans.append((0, after_s - took_s, after_s, argument if op == _RUN else -1))
-            if op in (_H2D, _BLOCKING):
-                self.spans.append((1, clock.copy_free_s - costs.copy_s[argument], clock.copy_free_s, argument))
-            if op in (_UP, _DOWN):
-                took_s = (costs.up_s if op == _UP else costs.down_s)[argument]
-                self.spans.append((1, clock.copy_free_s - took_s, clock.copy_free_s, -2 - argument))
+            if op in (_H2D, _BLOCKING, _UP, _DOWN):
+                slot = -2 - argument if op in (_UP, _DOWN) else argument
+                self.spans += [(lane, start, end, slot) for lane, start, end in clock.last_spans(action, moved)]
             change_bytes = costs.live_change_bytes(action)
             if change_bytes:
                 self.memory.append((before_s, -2 - argument if op in (_UP, _DOWN) else argument, change_bytes))

@@ -222,7 +222,7 @@ class _Sweep:
             self.evaluations += 1
             self._known[plan] = self._evaluate(plan)
         score, _ = self._known[plan]
-        violation = _FAILED_VIOLATION_GIB if score is None else (score.charged_bytes - self._cap_bytes) / GIB
+        violation = _FAILED_VIOLATION_GIB if score is None else self._violation_bytes(score) / GIB
         record = self._record(plan, number=len(self.records), origin=origin, repeated=repeated)
         return record, score.latency_s if score is not None else self._worst_latency_s(), violation
 
@@ -232,10 +232,16 @@ class _Sweep:
             number=number,
             plan=plan,
             score=score,
-            feasible=score is not None and score.charged_bytes <= self._cap_bytes,
+            feasible=score is not None and self._violation_bytes(score) <= 0,
             origin=origin,
             repeated=repeated,
             failure=failure,
+        )
+
+    def _violation_bytes(self, score: Score) -> int:
+        """Device or host memory that is missing; not positive when there is enough of both."""
+        return max(
+            score.charged_bytes - self._cap_bytes, score.host_short_bytes or score.charged_bytes - self._cap_bytes
         )
 
     def _recall(self) -> tuple[TrialRecord, ...]:
@@ -273,6 +279,7 @@ def _note(record: TrialRecord) -> dict[str, str | int]:
     notes: dict[str, str | int] = {"origin": record.origin}
     if record.score is not None:
         notes["charged_bytes"] = record.score.charged_bytes
+        notes["host_short_bytes"] = record.score.host_short_bytes
     if record.failure is not None:
         notes["failure"] = record.failure
     return notes
@@ -282,7 +289,12 @@ def _read_note(trial: FrozenTrial) -> tuple[Score | None, str | None] | None:
     """The outcome of a finished trial; None when somebody else has written it."""
     notes = trial.user_attrs
     if "charged_bytes" in notes and trial.value is not None:
-        return Score(latency_s=trial.value, charged_bytes=notes["charged_bytes"]), None
+        score = Score(
+            latency_s=trial.value,
+            charged_bytes=notes["charged_bytes"],
+            host_short_bytes=notes.get("host_short_bytes", 0),
+        )
+        return score, None
     return (None, notes["failure"]) if "failure" in notes else None
 
 

@@ -43,14 +43,18 @@ class TieredClock(Clock):
         was_read: per slot of the program, whether the layer has been read since its component's last use ended.
     """
 
-    __slots__ = ("read_free_s", "slot_free_s", "tiers", "was_read")
+    __slots__ = ("_last_read_s", "read_free_s", "slot_free_s", "tiers", "was_read")
+
+    _last_read_s: tuple[float, float]
+    read_free_s: float
+    slot_free_s: list[tuple[float, float]]
 
     def __init__(self, costs: Costs, tiers: TierCosts, *, fresh: bool = False) -> None:
         self.tiers = tiers
         self.was_read = bytearray(len(costs.copy_s))
         super().__init__(costs, fresh=fresh)
 
-    def run(self, actions: Iterable[Action]) -> None:
+    def run(self, actions: Iterable[Action]) -> None:  # noqa: PLR0912, PLR0915 - one flat loop, as every clock's
         """Perform ``actions`` once."""
         costs, tiers = self.costs, self.tiers
         copy_s, compute_s, stack_of_slot = costs.copy_s, costs.compute_s, costs.stack_of_slot
@@ -108,10 +112,27 @@ class TieredClock(Clock):
             self.read_free_s = max(self.read_free_s, compute)
         self.compute_free_s, self.copy_free_s, self.stall_s = compute, copy, stall
 
+    def last_spans(self, action: Action, has_moved: bool) -> list[tuple[int, float, float]]:
+        """As every clock's, with synchronous copies, and with the courier's read."""
+        op, argument = action
+        if op not in (_H2D, _BLOCKING):
+            return super().last_spans(action, has_moved)
+        tiers, end = self.tiers, self.copy_free_s
+        if op == _BLOCKING:
+            return [(1, end - (tiers.blocking_s[argument] or self.costs.copy_s[argument]), end)]
+        spans = [(1, end - self.costs.copy_s[argument], end)] if self.costs.copy_s[argument] else []
+        if tiers.sync_s[argument]:
+            synced = self.compute_free_s
+            spans.append((1, synced - tiers.sync_s[argument], synced))
+        if tiers.is_mapped[argument]:
+            spans.append((2, *self._last_read_s))
+        return spans
+
     def settle(self) -> None:
         """As every clock's; couriers are idle, too."""
         super().settle()
         self.read_free_s = 0.0
+        self._last_read_s = (0.0, 0.0)
         self.slot_free_s = [(0.0, 0.0)] * self.costs.stack_count
 
     def relative_state(self) -> tuple[float, ...]:
@@ -138,4 +159,5 @@ class TieredClock(Clock):
         took_s = (self.tiers.read_s if self.was_read[slot] else self.tiers.first_read_s)[slot]
         self.was_read[slot] = 1
         self.read_free_s = start + took_s
+        self._last_read_s = (start, self.read_free_s)
         return self.read_free_s

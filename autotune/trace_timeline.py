@@ -15,6 +15,8 @@ from runtime.timeline import Lane, LiveBytes, Repeats, Span, Stall, Timeline
 # Differences of sums of seconds round to about this; a wait so short is none.
 _ROUNDING_S = 1e-9
 
+_LANES = (Lane.COMPUTE, Lane.H2D, Lane.READ)
+
 
 def trace_request(evaluator: Evaluator, plan: Plan) -> Timeline:
     """The timeline of a later request under ``plan``.
@@ -42,7 +44,7 @@ def _live_when_idle(program: Program, costs: Costs) -> Counter[str]:
 
 def _build_timeline(program: Program, recorder: Recorder, live_before: Counter[str]) -> Timeline:
     spans = tuple(
-        Span(lane=Lane.H2D if lane else Lane.COMPUTE, start_s=start_s, end_s=end_s, **_owner(program, slot))
+        Span(lane=_LANES[lane], start_s=start_s, end_s=end_s, **_owner(program, slot))
         for lane, start_s, end_s, slot in recorder.spans
         if end_s > start_s
     )

@@ -8,12 +8,14 @@ from reports.tables import (
     Table,
     comparison_table,
     component_table,
+    describe_hosting,
+    host_table,
     memory_table,
     placement_table,
     tuning_table,
     what_if_table,
 )
-from runtime.plan_document import PlanDocument
+from runtime.plan_document import PlanDocument, Prediction
 from runtime.units import format_gib, format_seconds
 
 
@@ -29,6 +31,8 @@ def render_report(document: PlanDocument, flags: Sequence[str], notes: Sequence[
         render_table(tuning_table(document)) if document.tuning_gains else "",
         render_table(placement_table(document)),
         render_table(memory_table(document.prediction)),
+        render_table(host_table(document.prediction)) if document.prediction.hosting else "",
+        _bullets(describe_hosting(document.prediction)),
         "## Flags for the server" if flags else "",
         "```bash\n" + "\n".join(flags) + "\n```" if flags else "",
         _bullets(notes),
@@ -52,9 +56,16 @@ def summary_line(document: PlanDocument) -> str:
         f"Estimated, not measured. {describe_workload(document.workload)} A later request takes "
         f"{format_seconds(prediction.latency_s)} (the first one after load "
         f"{format_seconds(prediction.first_latency_s)}) and is charged {format_gib(prediction.peak.charged_bytes)} of "
-        f"VRAM; the plan needs {format_gib(prediction.total_host_bytes)} of host memory. Cap: {document.cap.reason}. "
+        f"VRAM; the plan needs {format_gib(prediction.total_host_bytes)} of host copies{_disk_reads(prediction)}. Cap: "
+        f"{document.cap.reason}. "
         f"Host: {document.host.origin}. Device: {document.device.origin}."
     )
+
+
+def _disk_reads(prediction: Prediction) -> str:
+    if not prediction.disk_read_bytes:
+        return ""
+    return f" and reads {format_gib(prediction.disk_read_bytes)} from disk"
 
 
 def describe_workload(work: Mapping[str, int | str]) -> str:

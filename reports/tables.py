@@ -115,6 +115,42 @@ def memory_table(prediction: Prediction) -> Table:
     )
 
 
+def host_table(prediction: Prediction) -> Table:
+    """Where the layers of every streamed stack wait on the host, and how many bytes that is."""
+    rows = tuple(
+        (
+            f"{item.component}.{item.stack}",
+            str(item.layers),
+            str(item.pinned),
+            str(item.pageable),
+            str(item.mapped),
+            _gib(item.pinned_bytes),
+            _gib(item.pageable_bytes),
+            _gib(item.mapped_bytes),
+        )
+        for item in prediction.hosting
+    )
+    columns = ("stack", "layers", "pinned", "pageable", "mapped", "pinned GiB", "pageable GiB", "read from file GiB")
+    return Table(
+        title="Host memory: where streamed layers wait (sizes in GiB)",
+        columns=columns,
+        rows=rows,
+        numeric=frozenset(columns[1:]),
+        optional=("pageable GiB", "pinned GiB"),
+    )
+
+
+def describe_hosting(prediction: Prediction) -> tuple[str, ...]:
+    """The same in the words of the server's start-up log, for the stacks of which not every layer is pinned."""
+    return tuple(
+        f"{item.component}.{item.stack} pins {item.pinned} of {item.hosted} layers ({format_gib(item.pinned_bytes)} of "
+        f"{format_gib(item.spendable_bytes)} spendable). Of the rest, {item.pageable} are copied into pageable host "
+        f"memory and {item.mapped} stay on the checkpoint mapping"
+        for item in prediction.hosting
+        if item.pinned < item.hosted
+    )
+
+
 def placement_table(document: PlanDocument) -> Table:
     """Every setting of every component."""
     rows = []

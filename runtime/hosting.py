@@ -71,6 +71,8 @@ class StackHosting:
         pinned_bytes, pageable_bytes: of layers hosted so.
         mapped_bytes: what mapped layers read from the checkpoint file.
         mapped_copied_bytes: what mapped layers hold in pageable memory, because it is in no file.
+        courier_bytes: pinned slots through which the mapped layers are shipped.
+        spendable_bytes: what could still be pinned when this stack was hosted.
     """
 
     tiers: tuple[HostTier | None, ...]
@@ -79,6 +81,7 @@ class StackHosting:
     mapped_bytes: int
     mapped_copied_bytes: int
     courier_bytes: int
+    spendable_bytes: int
 
     def count(self, tier: HostTier) -> int:
         """Layers that wait in ``tier``."""
@@ -143,10 +146,13 @@ def host_stack(
         spendable_bytes=reading.spendable_bytes - pinned_bytes,
         available_bytes=max(0, reading.available_bytes - added_bytes),
     )
-    return describe_hosting(layers, [tiers.get(index) for index in range(len(layers))]), left
+    found = [tiers.get(index) for index in range(len(layers))]
+    return describe_hosting(layers, found, reading.spendable_bytes), left
 
 
-def describe_hosting(layers: Sequence[HostedLayer | None], tiers: Sequence[HostTier | None]) -> StackHosting:
+def describe_hosting(
+    layers: Sequence[HostedLayer | None], tiers: Sequence[HostTier | None], spendable_bytes: int
+) -> StackHosting:
     """The bytes that go with ``tiers``."""
     by_tier: dict[HostTier, list[HostedLayer]] = {tier: [] for tier in HostTier}
     for layer, tier in zip(layers, tiers, strict=True):
@@ -160,6 +166,7 @@ def describe_hosting(layers: Sequence[HostedLayer | None], tiers: Sequence[HostT
         mapped_bytes=sum(layer.view_bytes for layer in mapped),
         mapped_copied_bytes=sum(layer.run_bytes - layer.view_bytes for layer in mapped),
         courier_bytes=COURIER_SLOTS * max((layer.view_bytes for layer in mapped), default=0),
+        spendable_bytes=spendable_bytes,
     )
 
 

@@ -68,13 +68,27 @@ class DeviceSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSummary:
-    """The host memory that was planned with, and how it was chosen."""
+    """The host memory that was planned with, and how it was chosen.
+
+    Attributes:
+        memory_bytes: all of it.
+        origin: how it was chosen, one sentence.
+        available_bytes: what the server can commit before it has loaded weights.
+        pins: whether it may pin memory.
+        page_cache_bytes: what the page cache keeps of mapped weights.
+        warnings: what the user should know about this memory.
+    """
 
     memory_bytes: int
     origin: str
+    available_bytes: int = 0
+    pins: bool = True
+    page_cache_bytes: int = 0
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_bytes("host memory", self.memory_bytes)
+        for name in ("memory_bytes", "available_bytes", "page_cache_bytes"):
+            _check_bytes(f"host {name}", getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +156,41 @@ class PhasePrediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostPrediction:
+    """Where the layers of one streamed stack wait on the host.
+
+    Attributes:
+        component, stack: names.
+        layers: of the stack.
+        pinned, pageable, mapped: layers that wait there; permanent residents wait nowhere.
+        pinned_bytes, pageable_bytes, mapped_bytes: of these; ``mapped_bytes`` is what is read from the file.
+        spendable_bytes: what could be pinned when the stack was hosted.
+    """
+
+    component: str
+    stack: str
+    layers: int
+    pinned: int
+    pageable: int
+    mapped: int
+    pinned_bytes: int
+    pageable_bytes: int
+    mapped_bytes: int
+    spendable_bytes: int
+
+    def __post_init__(self) -> None:
+        if not (min(self.pinned, self.pageable, self.mapped) >= 0 and self.hosted <= self.layers):
+            raise PlanError(f"{self.component}.{self.stack} has more layers on the host than it has layers")
+        for name in ("pinned_bytes", "pageable_bytes", "mapped_bytes", "spendable_bytes"):
+            _check_bytes(f"{self.component}.{self.stack}: {name}", getattr(self, name))
+
+    @property
+    def hosted(self) -> int:
+        """Layers that have a host copy or a mapping."""
+        return self.pinned + self.pageable + self.mapped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What is predicted for the plan.
 
@@ -152,6 +201,8 @@ class Prediction:
         uses: a later request, use by use.
         phases: device bytes, phase by phase.
         host_bytes: host copies per component.
+        hosting: where these wait, stack by stack; none for components that do not stream.
+        disk_read_bytes: what a later request reads from disk.
     """
 
     source: str
@@ -161,8 +212,11 @@ class Prediction:
     uses: tuple[UsePrediction, ...]
     phases: tuple[PhasePrediction, ...]
     host_bytes: dict[str, int]
+    hosting: tuple[HostPrediction, ...] = ()
+    disk_read_bytes: int = 0
 
     def __post_init__(self) -> None:
+        _check_bytes("disk reads", self.disk_read_bytes)
         if not self.phases:
             raise PlanError("a prediction needs at least one phase")
         for name in ("latency_s", "first_latency_s", "compute_s"):
@@ -241,6 +295,7 @@ class PlanDocument:
         comparisons, what_ifs, tuning_gains: what the findings rest on.
         assumptions: what was assumed; not_modelled: what the figures leave out.
         profile_id: digest of the facts that the prediction used.
+        variant: in which of its catalog's other ways the model runs; empty for as released.
     """
 
     format: Literal["layerstream-plan"] = "layerstream-plan"
@@ -262,6 +317,7 @@ class PlanDocument:
     not_modelled: tuple[str, ...]
     profile_id: str
     model: ModelSpec
+    variant: str = ""
 
     def __post_init__(self) -> None:
         self.plan.check_fits_model(self.model)

@@ -56,7 +56,7 @@ def find_family(inventory: CheckpointInventory) -> Signature | None:
 
 def _count_lacking(dit: CheckpointComponent, signature: Signature) -> int | None:
     """Layers that ``dit`` lacks of the signature's; None when it is another model."""
-    if dit.class_name and dit.class_name != signature.dit_class:
+    if dit.class_name not in {"", signature.dit_class, *signature.other_classes}:
         return None
     lists = list(dit.split.lists)
     lacking = 0

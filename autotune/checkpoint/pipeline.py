@@ -113,6 +113,9 @@ def read_inventory(path: Path, progress: Callable[[str], None] = lambda _: None)
 
 
 def _suggest(path: Path) -> str:
+    inside = [name for name in list_names(path) if (path / name / _PIPELINE_INDEX).is_file()]
+    if inside:
+        return f"it has pipelines in {', '.join(inside)}; name one of these folders"
     if (path / "snapshots").is_dir():
         return "it is a download cache; name the folder below its snapshots"
     return f"name a folder with {_PIPELINE_INDEX}, a folder with {WEIGHT_SUFFIX} files, or one such file"

@@ -14,19 +14,27 @@ class Signature:
 
     Attributes:
         model: its name in the catalog.
-        dit_class: the class of its diffusion transformer.
+        dit_class: the class of its diffusion transformer in the library that the catalog reads.
+        other_classes: names that released configurations give the same class.
         dits: how many of them a pipeline has.
         stacks: layers, and weights in each, of every list of the transformer.
     """
 
     model: str
     dit_class: str
+    other_classes: tuple[str, ...] = ()
     dits: int = 1
     stacks: tuple[tuple[int, int], ...]
 
 
 SIGNATURES: tuple[Signature, ...] = (
-    Signature(model="H3", dit_class="MiniMaxH3Transformer3DModel", stacks=((50, 645_571_840), (2, 385_362_688))),
+    Signature(
+        model="H3",
+        dit_class="MiniMaxH3Transformer3DModel",
+        # SGLang-diffusion 0.5.23, runtime/models/dits/minimax_h3.py: its own name for the class.
+        other_classes=("MiniMaxH3DiTModel",),
+        stacks=((50, 645_571_840), (2, 385_362_688)),
+    ),
     Signature(model="Qwen-Image", dit_class="QwenImageTransformer2DModel", stacks=((60, 339_831_296),)),
     Signature(model="FLUX.1-dev", dit_class="FluxTransformer2DModel", stacks=((19, 339_831_296), (38, 141_591_808))),
     Signature(model="Wan2.2-T2V-A14B", dit_class="WanTransformer3DModel", dits=2, stacks=((40, 351_394_304),)),

@@ -135,4 +135,5 @@ def _natural_width(table: Table) -> int:
         max(len(cell) for cell in (name, *(row[index] for row in table.rows))) + _GAP
         for index, name in enumerate(table.columns)
     ]
-    return sum(widths)
+    # One character of frame before, between and after the columns.
+    return sum(widths) + len(widths) + 1

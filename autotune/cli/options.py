@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from autotune.catalog.registry import find_model
+from autotune.workflows.host import HostWish
 from autotune.workload import Recipe, Workload
 from runtime.engines.registry import list_engines
 from runtime.units import parse_bytes, parse_rate
@@ -21,9 +22,24 @@ DeviceOption = Annotated[
 CapOption = Annotated[
     str | None, typer.Option("--vram-cap", help="Device memory the server may use, e.g. 24GiB or 24GB.")
 ]
-HostOption = Annotated[str | None, typer.Option("--host-memory", help="Host memory to plan with, e.g. 64GB.")]
+THIS_MACHINE = "this-machine"
+HostOption = Annotated[
+    str | None,
+    typer.Option("--host-memory", help=f"Host memory to plan with, e.g. 64GB; {THIS_MACHINE} reads it here."),
+]
+DiskOption = Annotated[str | None, typer.Option("--disk-rate", help="Reads of mapped weights from disk, e.g. 5GB/s.")]
+CacheOption = Annotated[
+    str | None, typer.Option("--page-cache-room", help="What the page cache keeps of mapped weights, e.g. 8GiB.")
+]
+PinOption = Annotated[
+    bool, typer.Option("--pin-cpu-memory/--no-pin-cpu-memory", help="Whether the server may pin host memory.")
+]
 LinkOption = Annotated[
     str | None, typer.Option("--link-rate", help="Host-to-device rate from pinned memory, e.g. 25GB/s.")
+]
+VariantOption = Annotated[
+    str | None,
+    typer.Option("--variant", help="Another way to run the model, e.g. adaln-online; see `autotune models`."),
 ]
 WidthOption = Annotated[int | None, typer.Option("--width", help="Pixels.", min=1)]
 HeightOption = Annotated[int | None, typer.Option("--height", help="Pixels.", min=1)]
@@ -79,3 +95,21 @@ def optional_bytes(text: str | None) -> int | None:
 def optional_rate(text: str | None) -> float | None:
     """A rate, or None when nothing was typed."""
     return None if text is None else parse_rate(text)
+
+
+def read_host_wish(
+    *, host_memory: str | None, disk_rate: str | None, page_cache_room: str | None, pin_cpu_memory: bool
+) -> HostWish:
+    """What was typed about the host.
+
+    Raises:
+        UnitError: a size or a rate that is none.
+    """
+    here = host_memory == THIS_MACHINE
+    return HostWish(
+        memory_bytes=None if here else optional_bytes(host_memory),
+        disk_bytes_per_s=optional_rate(disk_rate),
+        page_cache_bytes=optional_bytes(page_cache_room),
+        pins=pin_cpu_memory,
+        this_machine=here,
+    )

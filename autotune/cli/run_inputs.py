@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.capture_cache import load_model_facts
+from autotune.catalog.entry import CatalogEntry
 from autotune.catalog.registry import CATALOG, find_model
 from autotune.checkpoint.facts import load_checkpoint_facts
 from autotune.cli.console import print_error
@@ -16,6 +17,7 @@ from autotune.cli.options import build_workload, optional_bytes, optional_rate
 from autotune.detect import probe_gpu
 from autotune.model_facts import ModelFacts
 from autotune.profile import Profile, load_profile
+from autotune.workflows.host import HostWish
 from autotune.workflows.planning import Alternative, list_alternatives
 from autotune.workflows.target import Target, resolve_target, target_of_profile
 from runtime.errors import InputError
@@ -25,12 +27,19 @@ DEFAULT_MODEL = "H3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Facts, target, the profile they make, and other settings to ask about."""
+    """Facts, target, the profile they make, and other settings to ask about.
+
+    Attributes:
+        entry: the catalog's entry, when the facts come from there.
+        model_path: where a checkpoint was read; None for the catalog and for profiles.
+    """
 
     facts: ModelFacts
     target: Target
     profile: Profile
     alternatives: tuple[Alternative, ...]
+    entry: CatalogEntry | None = None
+    model_path: str | None = None
 
 
 def read_inputs(  # noqa: PLR0913 - one parameter per option
@@ -39,8 +48,9 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
     profile: Path | None,
     device: str | None,
     vram_cap: str | None,
-    host_memory: str | None,
+    host: HostWish,
     link_rate: str | None,
+    variant: str | None,
     shape: Mapping[str, Any],
     refresh: bool,
     notify: Callable[[str], None],
@@ -50,31 +60,47 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
     Raises:
         InputError: unknown model or device, a request the server cannot run, or options that contradict each other.
     """
-    limits = {"vram_cap_bytes": optional_bytes(vram_cap), "host_memory_bytes": optional_bytes(host_memory)}
-    rate = optional_rate(link_rate)
+    limits = _Limits(vram_cap_bytes=optional_bytes(vram_cap), host=host, pinned_bytes_per_s=optional_rate(link_rate))
     if profile is not None:
-        given = {"model": model, "device": device, **shape}
+        given = {"model": model, "device": device, "variant": variant, **shape}
         typed = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
         if typed:
             raise InputError(f"--profile already says {', '.join(typed)}: leave out one or the other")
         saved = load_profile(profile)
-        target = target_of_profile(saved, **limits, pinned_bytes_per_s=rate)
+        target = target_of_profile(
+            saved,
+            vram_cap_bytes=limits.vram_cap_bytes,
+            host=limits.host,
+            pinned_bytes_per_s=limits.pinned_bytes_per_s,
+        )
         return Inputs(facts=saved.facts, target=target, profile=_profile(saved.facts, target), alternatives=())
     checkpoint = _find_checkpoint(model)
     if checkpoint is not None:
+        if variant is not None:
+            raise InputError(f"--variant {variant}: variants are the catalog's; a checkpoint is planned for as it is")
         facts = load_checkpoint_facts(checkpoint, shape, refresh=refresh, progress=notify)
-        target = _resolve_target(device, limits, rate)
+        target = _resolve_target(device, limits)
         print_error(f"note: {facts.notes[0]}")
-        return Inputs(facts=facts, target=target, profile=_profile(facts, target), alternatives=())
+        profile_of_it = _profile(facts, target)
+        return Inputs(facts=facts, target=target, profile=profile_of_it, alternatives=(), model_path=str(checkpoint))
     entry = find_model(model or DEFAULT_MODEL)
     workload = build_workload(entry.name, **shape)
-    target = _resolve_target(device, limits, rate)
+    target = _resolve_target(device, limits)
     notify(f"reading {entry.name}")
-    facts = load_model_facts(entry.name, workload, refresh=refresh, progress=notify)
+    facts = load_model_facts(entry.name, workload, variant, refresh=refresh, progress=notify)
     alternatives = list_alternatives(
-        facts.workload, entry.smaller_canvas, lambda wish: load_model_facts(entry.name, wish, progress=notify)
+        facts.workload, entry.smaller_canvas, lambda wish: load_model_facts(entry.name, wish, variant, progress=notify)
     )
-    return Inputs(facts=facts, target=target, profile=_profile(facts, target), alternatives=alternatives)
+    return Inputs(facts=facts, target=target, profile=_profile(facts, target), alternatives=alternatives, entry=entry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """What was typed about device and host memory and the link."""
+
+    vram_cap_bytes: int | None
+    host: HostWish
+    pinned_bytes_per_s: float | None
 
 
 def _find_checkpoint(model: str | None) -> Path | None:
@@ -90,13 +116,13 @@ def _find_checkpoint(model: str | None) -> Path | None:
     return path if exists and not is_listed else None
 
 
-def _resolve_target(device: str | None, limits: Mapping[str, int | None], pinned_bytes_per_s: float | None) -> Target:
+def _resolve_target(device: str | None, limits: _Limits) -> Target:
     return resolve_target(
         device=device,
         detection=probe_gpu() if device is None else None,
-        vram_cap_bytes=limits["vram_cap_bytes"],
-        host_memory_bytes=limits["host_memory_bytes"],
-        pinned_bytes_per_s=pinned_bytes_per_s,
+        vram_cap_bytes=limits.vram_cap_bytes,
+        host=limits.host,
+        pinned_bytes_per_s=limits.pinned_bytes_per_s,
     )
 
 

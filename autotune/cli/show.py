@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from autotune.cli.console import print_lines, print_table
 from reports.markdown import summary_line
-from reports.tables import comparison_table, component_table, memory_table, placement_table, tuning_table, what_if_table
+from reports.tables import (
+    comparison_table,
+    component_table,
+    describe_hosting,
+    host_table,
+    memory_table,
+    placement_table,
+    tuning_table,
+    what_if_table,
+)
 from runtime.plan_document import PlanDocument
 
 
@@ -15,6 +24,9 @@ def show_document(document: PlanDocument, *, details: bool) -> None:
     print_lines([""])
     print_table(component_table(document))
     print_table(comparison_table(document))
+    if describe_hosting(document.prediction):
+        print_table(host_table(document.prediction))
+        print_lines(describe_hosting(document.prediction), bullet="- ")
     if document.what_ifs:
         print_table(what_if_table(document))
     if document.tuning_gains:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from autotune.export.dialects import RECORDED_TARGET, find_dialect
 from autotune.workload import Recipe
+from runtime.errors import InexpressibleError
 
 _H3 = re.compile(r"minimax[-_ ]?h3|\bh3\b", re.IGNORECASE)
+_ONLINE_ADALN = "--minimax-h3-adaln-online"
 _WITHOUT_ONLINE_ADALN = frozenset({"sglang@0.5.16", "sglang@0.5.17"})
 
 
@@ -24,8 +26,17 @@ class AssumedFlags:
     notes: tuple[str, ...]
 
 
-def recipe_flags(model_name: str, recipe: Recipe, target: str = RECORDED_TARGET) -> AssumedFlags:
+def recipe_flags(
+    model_name: str,
+    recipe: Recipe,
+    target: str = RECORDED_TARGET,
+    *,
+    pins: bool = True,
+    variant_flags: tuple[str, ...] = (),
+) -> AssumedFlags:
     """Switches that make ``target`` run ``recipe``: one GPU, pinned host copies, eager, one request at a time.
+
+    ``pins`` says whether it may pin host memory; ``variant_flags`` are those of a variant of the model.
 
     On MiniMax-H3 the recipe decides how many decoder passes a request has. The server has no switch for the quality
     level, which is a field of each request (``lossless`` when absent); ``exact`` is therefore enforced by the memory
@@ -40,7 +51,7 @@ def recipe_flags(model_name: str, recipe: Recipe, target: str = RECORDED_TARGET)
     flags = [
         *("--performance-mode", "memory" if memory_mode else "auto"),
         *("--num-gpus", "1"),
-        *("--pin-cpu-memory", "true"),
+        *("--pin-cpu-memory", "true" if pins else "false"),
         *("--use-fsdp-inference", "false"),
         *("--enable-torch-compile", "false"),
         *("--enable-breakable-cuda-graph", "false"),
@@ -50,8 +61,11 @@ def recipe_flags(model_name: str, recipe: Recipe, target: str = RECORDED_TARGET)
         "the prediction assumes that SGLANG_CACHE_DIT_ENABLED is not set",
         "serve warms up with a synthetic request, so a user's first request is already a later one",
     ]
-    if is_h3 and target not in _WITHOUT_ONLINE_ADALN:
-        flags += ["--minimax-h3-adaln-online", "false"]
+    flags += variant_flags
+    if is_h3 and target not in _WITHOUT_ONLINE_ADALN and _ONLINE_ADALN not in variant_flags:
+        flags += [_ONLINE_ADALN, "false"]
+    if _ONLINE_ADALN in variant_flags and target in _WITHOUT_ONLINE_ADALN:
+        raise InexpressibleError(f"{target} has no {_ONLINE_ADALN}: plan without that variant, or for a newer version")
     if memory_mode:
         notes += _memory_mode_notes()
     elif recipe is Recipe.EXACT:

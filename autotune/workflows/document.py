@@ -8,14 +8,17 @@ from datetime import datetime
 
 from autotune.bounds import compute_use_bounds_s
 from autotune.evaluate import Evaluation, Evaluator
+from autotune.host_reads import count_disk_bytes
 from autotune.memory_model import ACTIVATION_RESERVED_RATIO, WORKSPACE_BYTES
 from autotune.profile import Profile
 from autotune.workflows.findings import list_findings
 from autotune.workflows.planning import Planned, PlanningSettings, build_evaluator
 from autotune.workflows.target import Target
+from runtime.hosting import HostTier
 from runtime.plan import Plan
 from runtime.plan_document import (
     Comparison,
+    HostPrediction,
     PassPrediction,
     PlanDocument,
     Prediction,
@@ -29,7 +32,7 @@ PROGRAM = "layerstream-autotune"
 NOT_MODELLED = (
     "slower compute while copies run (interference): unknown for this device, taken as none",
     "host-side work between layers, prompt tokenisation, latents, and encoding the output file",
-    "host memory other than pinned: what the server maps or copies from pageable memory when pins run out",
+    "reads of mapped weights by other programs, and a drive that slows down under load",
     "time to load the checkpoint",
 )
 
@@ -52,7 +55,7 @@ def build_document(
     created: datetime,
 ) -> PlanDocument:
     """The plan document of one planning run."""
-    evaluator = build_evaluator(profile.facts, target.rates, target.context_bytes, settings)
+    evaluator = build_evaluator(profile.facts, target, settings)
     costs = evaluator.cost_model
     return PlanDocument(
         created=created.isoformat(timespec="seconds"),
@@ -65,13 +68,14 @@ def build_document(
         cap=target.cap,
         plan=planned.chosen.plan,
         prediction=build_prediction(planned.chosen, evaluator),
-        findings=(*host_findings(planned.chosen, target), *list_findings(planned, costs, target)),
+        findings=(*list_findings(planned, costs, target), *host_findings(planned.chosen, target)),
         comparisons=_compare(planned, target),
         what_ifs=planned.what_ifs,
         tuning_gains=planned.tuning_gains,
         assumptions=list_assumptions(profile, target, settings),
         not_modelled=NOT_MODELLED,
         profile_id=profile.digest,
+        variant=profile.facts.variant,
     )
 
 
@@ -85,7 +89,7 @@ def describe_workload(profile: Profile) -> dict[str, int | str]:
 def build_prediction(evaluation: Evaluation, evaluator: Evaluator) -> Prediction:
     """An evaluation by ``evaluator`` as it stands in documents."""
     costs, plan = evaluator.cost_model, evaluation.plan
-    bounds_s = compute_use_bounds_s(evaluator.lifecycle.build_program(plan), plan, costs.costs_of(plan))
+    bounds_s = compute_use_bounds_s(evaluator.lifecycle.build_program(plan), plan, evaluator.costs_of(plan))
     uses = tuple(
         UsePrediction(
             component=use.component,
@@ -109,6 +113,29 @@ def build_prediction(evaluation: Evaluation, evaluator: Evaluator) -> Prediction
         uses=uses,
         phases=evaluation.phases,
         host_bytes=dict(evaluation.host_bytes),
+        hosting=_describe_hosting(evaluation, evaluator),
+        disk_read_bytes=sum(count_disk_bytes(evaluator, plan).values()),
+    )
+
+
+def _describe_hosting(evaluation: Evaluation, evaluator: Evaluator) -> tuple[HostPrediction, ...]:
+    """Where the layers of every streamed stack wait."""
+    components = zip(evaluator.lifecycle.model.components, evaluation.hosting.components, strict=True)
+    return tuple(
+        HostPrediction(
+            component=component.name,
+            stack=stack.name,
+            layers=len(stack.layers),
+            pinned=found.count(HostTier.PINNED),
+            pageable=found.count(HostTier.PAGEABLE),
+            mapped=found.count(HostTier.MAPPED),
+            pinned_bytes=found.pinned_bytes,
+            pageable_bytes=found.pageable_bytes + found.mapped_copied_bytes,
+            mapped_bytes=found.mapped_bytes,
+            spendable_bytes=found.spendable_bytes,
+        )
+        for component, hosting in components
+        for stack, found in zip(component.stacks, hosting.stacks, strict=False)
     )
 
 
@@ -121,7 +148,7 @@ def list_assumptions(profile: Profile, target: Target, settings: PlanningSetting
     )
     return (
         f"device: {target.device.origin}",
-        f"host memory: {target.host.origin}; host copies are taken as pinned up to it",
+        f"host memory: {target.host.origin}",
         memory,
         f"engine: {settings.engine}; a request is a later one, after load and the first request",
         *profile.facts.notes,
@@ -129,15 +156,27 @@ def list_assumptions(profile: Profile, target: Target, settings: PlanningSetting
 
 
 def host_findings(evaluation: Evaluation, target: Target) -> tuple[str, ...]:
-    """A warning when the plan's host copies exceed the host memory."""
-    needed = sum(evaluation.host_bytes.values())
-    if needed <= target.host.memory_bytes:
-        return ()
-    return (
-        f"Host copies need {format_gib(needed)}, more than the {format_gib(target.host.memory_bytes)} of host memory: "
-        "the server would then map or copy some layers from pageable memory, which is slower and not modelled yet, so "
-        "the predicted times are too good",
-    )
+    """Warnings about host memory: too little for the plan, and what was found on this machine."""
+    short = evaluation.hosting.short_bytes
+    found = list(target.host.warnings)
+    if short:
+        found.append(
+            f"The host lacks {format_gib(short)} for this plan: {format_gib(evaluation.hosting.held_bytes)} of copies "
+            f"cannot be dropped, {format_gib(target.host.available_bytes)} are there for weights. The system would "
+            "swap or end the server"
+        )
+    return tuple(found)
+
+
+def _describe_default(default: Evaluation, cap_bytes: int) -> str:
+    """The server's own choice in words, and whether it would run."""
+    modes: dict[str, list[str]] = {}
+    for placement in default.plan.placements:
+        modes.setdefault(placement.describe(), []).append(placement.component)
+    text = "; ".join(f"{', '.join(names)}: {mode}" for mode, names in modes.items())
+    if default.peak.charged_bytes > cap_bytes:
+        text += f"; out of memory, {format_gib(default.peak.charged_bytes - cap_bytes)} too much"
+    return f"what the server chooses by itself (performance mode auto): {text}"
 
 
 def describe_streamed(plan: Plan) -> str:
@@ -162,6 +201,8 @@ def _compare(planned: Planned, target: Target) -> tuple[Comparison, ...]:
         )
 
     optimum = planned.solution.optimum_score
+    default = planned.server_default
+    own = () if default is None else (compare("server default", _describe_default(default, cap), default),)
     return (
         compare("plan", "the chosen plan: of the equally fast, least VRAM, then fewest changes", planned.chosen),
         Comparison(
@@ -172,6 +213,7 @@ def _compare(planned: Planned, target: Target) -> tuple[Comparison, ...]:
             fits=True,
             placements={item.component: item.describe() for item in planned.solution.optimum.placements},
         ),
+        *own,
         compare("streamed", describe_streamed(planned.streamed.plan), planned.streamed),
         Comparison(
             name="everything resident",

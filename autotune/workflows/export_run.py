@@ -37,11 +37,20 @@ def export_document(
     except ValueError:
         known = ", ".join(Recipe)
         raise InputError(f"the plan's recipe is {document.workload['recipe']!r}: known are {known}") from None
-    assumed = recipe_flags(document.model.name, recipe, target)
+    assumed = recipe_flags(
+        document.model.name, recipe, target, pins=document.host.pins, variant_flags=_variant_flags(document)
+    )
     if model_path is not None and (not model_path.strip() or model_path.startswith("-")):
         raise InputError(f"--model-path is {model_path!r}: give a folder or a hub repository")
     exported = export_plan(document.plan, document.model, target=target, assumed=assumed, allow_loss=allow_loss)
     return exported, model_path or default_model_path(document.model.name)
+
+
+def _variant_flags(document: PlanDocument) -> tuple[str, ...]:
+    """What the server's command line needs for the plan's variant."""
+    if not document.variant:
+        return ()
+    return find_model(document.model.name).find_variant(document.variant).flags
 
 
 def is_server(engine: str) -> bool:

@@ -7,6 +7,7 @@ from autotune.evaluate import Evaluation
 from autotune.study_records import StudyResult
 from autotune.workflows.planning import UNCERTAINTY_RATIO, NothingFits, Planned
 from autotune.workflows.target import Target
+from runtime.hosting import HostTier
 from runtime.residency import Mode
 from runtime.units import format_gib, format_percent, format_seconds
 
@@ -23,7 +24,9 @@ def list_findings(planned: Planned, costs: CostModel, target: Target) -> tuple[s
     findings = [_headline(planned, target)]
     if planned.tuning_gains:
         findings.append(_where_tuning_pays(planned))
+    findings += _server_default(planned, target)
     findings.append(_what_binds_time(planned, costs))
+    findings += _what_waits_where(planned)
     findings.append(_what_binds_memory(planned, target))
     for what_if in planned.what_ifs:
         saved_s = what_if.now_s - what_if.then_s
@@ -36,10 +39,66 @@ def list_findings(planned: Planned, costs: CostModel, target: Target) -> tuple[s
     return tuple(findings)
 
 
+def _server_default(planned: Planned, target: Target) -> list[str]:
+    """What the server would do by itself, when that is another outcome than everything streamed."""
+    default = planned.server_default
+    if default is None:
+        return []
+    excess = default.peak.charged_bytes - target.cap.effective_bytes
+    if excess > 0:
+        return [
+            f"Left to itself the server runs out of memory here: its default is charged "
+            f"{format_gib(default.peak.charged_bytes)} in '{default.peak.phase}', {format_gib(excess)} over the cap"
+        ]
+    if default.plan.placements == planned.streamed.plan.placements:
+        return []
+    saved = 1 - planned.chosen.latency_s / default.latency_s
+    return [
+        f"Left to itself the server takes {format_seconds(default.latency_s)} a request; the plan "
+        + (f"saves {format_percent(saved)} of it" if saved > 0 else "is not faster, but needs less device memory")
+    ]
+
+
+def _what_waits_where(planned: Planned) -> list[str]:
+    """Layers that are not pinned, and what residents save in reads from disk."""
+    unpinned = []
+    for placement, hosting in zip(planned.chosen.plan.placements, planned.chosen.hosting.components, strict=True):
+        pageable, mapped = hosting.count(HostTier.PAGEABLE), hosting.count(HostTier.MAPPED)
+        if pageable or mapped:
+            parts = [f"{mapped} mapped"] * bool(mapped) + [f"{pageable} pageable"] * bool(pageable)
+            unpinned.append(f"{placement.component} {' and '.join(parts)}")
+    if not unpinned:
+        return []
+    findings = [
+        "Pinned host memory does not hold every streamed layer: "
+        + "; ".join(unpinned)
+        + ". Mapped layers are read from the checkpoint file again, pageable ones stop compute while they are copied"
+    ]
+    bare = planned.unresident
+    if bare is not None:
+        names = [
+            placement.component
+            for placement, without in zip(planned.chosen.plan.placements, bare.plan.placements, strict=True)
+            if placement != without
+        ]
+        findings.append(
+            f"Resident layers of {', '.join(names)} save reads from disk: {format_seconds(planned.chosen.latency_s)} a "
+            f"request instead of {format_seconds(bare.latency_s)} without them"
+        )
+    return findings
+
+
 def describe_nothing_fits(answer: NothingFits, target: Target) -> tuple[str, ...]:
     """Which limit, what is needed, what is available, and the plan that comes nearest."""
     peak = answer.nearest.peak
     placements = "; ".join(f"{item.component}: {item.describe()}" for item in answer.nearest.plan.placements)
+    if not answer.short_bytes:
+        return (
+            f"nothing fits: the host has {format_gib(target.host.available_bytes)} for weights "
+            f"({target.host.origin}); the plan that needs least VRAM lacks {format_gib(answer.host_short_bytes)}",
+            f"the nearest plan: {placements}",
+            "raise --host-memory if the machine has more, or --vram-cap, so that more weights stay on the device",
+        )
     return (
         f"nothing fits: the VRAM cap is {target.cap.reason}; the plan that needs least is charged "
         f"{format_gib(peak.charged_bytes)}, {format_gib(answer.short_bytes)} more",

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from autotune.cost_model import CostModel
 from autotune.evaluate import Evaluation, Evaluator, Score
 from autotune.exact import DEFAULT_TIE_RATIO, CurvePoint, ExactSolution, ExactSolver
+from autotune.host_reads import count_disk_bytes
 from autotune.memory_model import DEFAULT_RESERVE_BYTES, MemoryModel, MemorySettings
 from autotune.model_facts import ModelFacts
-from autotune.rates import Rates
+from autotune.server_default import PerformanceMode, choose_default
 from autotune.space import SearchSpace
 from autotune.study import StudySettings, run_study
 from autotune.study_records import StudyResult
@@ -21,7 +22,7 @@ from autotune.workload import Workload
 from runtime.engines.registry import DEFAULT_ENGINE, find_engine
 from runtime.plan import Placement, Plan
 from runtime.plan_document import TuningGain, WhatIf
-from runtime.residency import Mode
+from runtime.residency import Lifetime, Mode, Policy
 from runtime.units import GIB
 
 Notify = Callable[[str], None]
@@ -61,8 +62,13 @@ class NothingFits:
 
     @property
     def short_bytes(self) -> int:
-        """What is missing."""
-        return self.nearest.peak.charged_bytes - self.cap_bytes
+        """Device memory that is missing; 0 when only the host has too little."""
+        return max(0, self.nearest.peak.charged_bytes - self.cap_bytes)
+
+    @property
+    def host_short_bytes(self) -> int:
+        """Host memory that is missing."""
+        return self.nearest.hosting.short_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,8 @@ class Planned:
         solution: optimum and chosen plan.
         chosen: the chosen plan, in full.
         streamed: the plan of ``streamed_plan``, with which the others are compared.
+        server_default: what the server chooses by itself; None when that is not known.
+        unresident: the chosen plan without residents in the components that read from disk; None when none does.
         resident_s: compute alone, the bound that everything resident would reach.
         resident_bytes: what everything resident would be charged.
         curve: the trade-off between latency and VRAM.
@@ -83,6 +91,8 @@ class Planned:
     solution: ExactSolution
     chosen: Evaluation
     streamed: Evaluation
+    server_default: Evaluation | None
+    unresident: Evaluation | None
     resident_s: float
     resident_bytes: int
     curve: tuple[CurvePoint, ...]
@@ -104,10 +114,24 @@ class Alternative:
     facts: Callable[[], ModelFacts]
 
 
-def build_evaluator(facts: ModelFacts, rates: Rates, context_bytes: int, settings: PlanningSettings) -> Evaluator:
-    """What predicts plans of ``facts`` on a device with ``rates``."""
-    memory = MemorySettings(context_bytes=context_bytes, reserve_bytes=settings.reserve_bytes)
-    return Evaluator(CostModel(facts, rates), MemoryModel(facts, memory), find_engine(settings.engine))
+def build_evaluator(facts: ModelFacts, target: Target, settings: PlanningSettings) -> Evaluator:
+    """What predicts plans of ``facts`` on ``target``."""
+    memory = MemorySettings(context_bytes=target.context_bytes, reserve_bytes=settings.reserve_bytes)
+    host = target.host_memory
+    costs = CostModel(facts, target.rates, host)
+    return Evaluator(costs, MemoryModel(facts, memory), find_engine(settings.engine), host)
+
+
+def server_default_plan(facts: ModelFacts, target: Target, settings: PlanningSettings) -> Plan | None:
+    """What the server chooses by itself on ``target``; None when it has no known configuration for the model."""
+    if facts.model.deployment is None or not settings.engine.startswith("sglang@"):
+        return None
+    return choose_default(
+        facts.model,
+        device_total_bytes=target.device.memory_bytes,
+        device_free_bytes=target.free_bytes,
+        performance_mode=PerformanceMode.AUTO,
+    )
 
 
 def streamed_plan(facts: ModelFacts, engine: str) -> Plan:
@@ -142,10 +166,11 @@ def make_plan(
     space = StudySpace(facts.model, settings.space, settings.engine)
     if settings.study is not None:
         make_sampler(settings.study.sampler, space, settings.study.seed)  # refuses too large a grid before the work
-    evaluator = build_evaluator(facts, target.rates, target.context_bytes, settings)
+    evaluator = build_evaluator(facts, target, settings)
     cap = target.cap.effective_bytes
     notify("predicting every placement of every component")
-    solver = ExactSolver(evaluator, settings.space)
+    limit = max(cap, target.device.usable_vram_bytes) + _MORE_VRAM_BYTES
+    solver = ExactSolver(evaluator, settings.space, limit_bytes=limit)
     solution = solver.solve(cap, settings.tie_ratio)
     if solution is None:
         nearest, _ = solver.smallest()
@@ -156,10 +181,13 @@ def make_plan(
         seeds = _seeds(facts, solution, settings)
         study = run_study(space, evaluator.score, cap, settings.study, seeds=seeds, progress=study_progress)
     resident = evaluator.score(resident_plan(facts, settings.engine))
+    default = server_default_plan(facts, target, settings)
     planned = Planned(
         solution=solution,
         chosen=evaluator.evaluate(solution.chosen),
         streamed=evaluator.evaluate(streamed_plan(facts, settings.engine)),
+        server_default=evaluator.evaluate(default) if default is not None else None,
+        unresident=_evaluate_unresident(evaluator, solution.chosen),
         resident_s=resident.latency_s,
         resident_bytes=resident.charged_bytes,
         curve=solver.trade_off(),
@@ -170,6 +198,18 @@ def make_plan(
     if planned.gain_ratio >= UNCERTAINTY_RATIO or not alternatives:
         return planned
     return replace(planned, tuning_gains=_ask_where_tuning_pays(target, settings, alternatives, notify))
+
+
+def _evaluate_unresident(evaluator: Evaluator, plan: Plan) -> Evaluation | None:
+    """``plan`` without the residents of components that read from disk, which shows what they save."""
+    reads = count_disk_bytes(evaluator, plan)
+    placements = tuple(
+        replace(placement, resident=0, policy=Policy.LEADING, lifetime=Lifetime.FORWARD)
+        if reads[placement.component] and placement.resident
+        else placement
+        for placement in plan.placements
+    )
+    return evaluator.evaluate(replace(plan, placements=placements)) if placements != plan.placements else None
 
 
 def _seeds(facts: ModelFacts, solution: ExactSolution, settings: PlanningSettings) -> list[tuple[str, Plan]]:
@@ -212,8 +252,10 @@ def _ask_where_tuning_pays(
     for alternative in alternatives:
         notify(f"looking whether tuning would pay for {alternative.setting}")
         facts = alternative.facts()
-        evaluator = build_evaluator(facts, target.rates, target.context_bytes, settings)
-        solution = ExactSolver(evaluator, space).solve(target.cap.effective_bytes, settings.tie_ratio)
+        evaluator = build_evaluator(facts, target, settings)
+        solution = ExactSolver(evaluator, space, limit_bytes=target.cap.effective_bytes).solve(
+            target.cap.effective_bytes, settings.tie_ratio
+        )
         if solution is None:
             continue
         streamed = evaluator.score(streamed_plan(facts, settings.engine))

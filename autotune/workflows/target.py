@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from autotune.detect import DetectedGpu, Detection
 from autotune.hardware import GIVEN_BY_USER, DevicePreset, find_device
 from autotune.profile import Profile
-from autotune.rates import Rates, derive_rates
+from autotune.rates import DEFAULT_DISK_BYTES_PER_S, Rates, derive_rates
+from autotune.workflows.host import HostWish, choose_host
 from runtime.errors import InputError
+from runtime.hosting import HostMemory
 from runtime.plan_document import CapSummary, DeviceSummary, Figure, HostSummary
-from runtime.units import GIB, format_gib
+from runtime.units import format_gib
 
 DEFAULT_DEVICE = "rtx-4090"
-DEFAULT_HOST_BYTES = 192 * GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +25,25 @@ class Target:
         device: the device with every figure that enters a prediction.
         rates: its effective rates.
         context_bytes: CUDA context and kernel modules of a serving process.
+        free_bytes: what is free on the card before a server loads anything.
         host, cap: host memory and VRAM cap, each with how it was chosen.
     """
 
     device: DeviceSummary
     rates: Rates
     context_bytes: int
+    free_bytes: int
     host: HostSummary
     cap: CapSummary
+
+    @property
+    def host_memory(self) -> HostMemory:
+        """The host as the engine's rule sees it."""
+        return HostMemory(
+            available_bytes=self.host.available_bytes,
+            pins=self.host.pins,
+            page_cache_room_bytes=self.host.page_cache_bytes,
+        )
 
 
 def resolve_target(
@@ -39,7 +51,7 @@ def resolve_target(
     device: str | None,
     detection: Detection | None,
     vram_cap_bytes: int | None,
-    host_memory_bytes: int | None,
+    host: HostWish,
     pinned_bytes_per_s: float | None,
 ) -> Target:
     """Choose device, host and cap from what was typed and found.
@@ -48,7 +60,7 @@ def resolve_target(
         device: ``--device``; None to use the machine's own GPU, or else the default card.
         detection: what was found on this machine; None when ``device`` was given and nobody looked.
         vram_cap_bytes: ``--vram-cap``; None for all that the card has.
-        host_memory_bytes: ``--host-memory``; None for the default, which is printed.
+        host: what was typed about the host.
         pinned_bytes_per_s: ``--link-rate``; None for the preset's.
 
     Raises:
@@ -71,12 +83,14 @@ def resolve_target(
         origin += f"; copies at {pinned_bytes_per_s / 1e9:g} GB/s, given with --link-rate"
         if pinned_bytes_per_s > preset.link_limit_bytes_per_s:
             origin += f", more than its PCIe gen{preset.pcie_generation} x{preset.pcie_lanes} link carries"
+    on_this_machine = free_bytes is not None
     device_summary = summarize_device(preset, origin)
     return Target(
-        device=device_summary,
-        rates=derive_rates(preset),
+        device=_with_disk_rate(device_summary, host),
+        rates=_apply_disk_rate(derive_rates(preset), host),
         context_bytes=preset.context_bytes,
-        host=_choose_host(host_memory_bytes),
+        free_bytes=free_bytes if free_bytes is not None else preset.usable_vram_bytes,
+        host=choose_host(host, on_this_machine=on_this_machine),
         cap=choose_cap(device_summary, vram_cap_bytes, free_bytes),
     )
 
@@ -89,7 +103,7 @@ def _preset_of_machine(gpu: DetectedGpu) -> DevicePreset:
 
 
 def target_of_profile(
-    profile: Profile, *, vram_cap_bytes: int | None, host_memory_bytes: int | None, pinned_bytes_per_s: float | None
+    profile: Profile, *, vram_cap_bytes: int | None, host: HostWish, pinned_bytes_per_s: float | None
 ) -> Target:
     """The device of a saved profile, with the cap and host memory of this run.
 
@@ -103,10 +117,11 @@ def target_of_profile(
         figures["pinned_bytes_per_s"] = Figure(value=pinned_bytes_per_s, unit="bytes/s", source=GIVEN_BY_USER)
         origin += f"; copies at {pinned_bytes_per_s / 1e9:g} GB/s, given with --link-rate"
     return Target(
-        device=replace(profile.device, origin=origin, figures=figures),
-        rates=rates,
+        device=_with_disk_rate(replace(profile.device, origin=origin, figures=figures), host),
+        rates=_apply_disk_rate(rates, host),
         context_bytes=profile.context_bytes,
-        host=_choose_host(host_memory_bytes),
+        free_bytes=profile.device.usable_vram_bytes,
+        host=choose_host(host, on_this_machine=False),
         cap=choose_cap(profile.device, vram_cap_bytes),
     )
 
@@ -131,6 +146,7 @@ def summarize_device(device: DevicePreset, origin: str) -> DeviceSummary:
         name: Figure(value=float(getattr(device, name)), unit=unit, source=device.sources[name])
         for name, unit in (
             ("pinned_bytes_per_s", "bytes/s"),
+            ("pageable_bytes_per_s", "bytes/s"),
             ("d2h_pinned_bytes_per_s", "bytes/s"),
             ("memory_bytes_per_s", "bytes/s"),
             ("bandwidth_ratio", "share"),
@@ -156,12 +172,17 @@ def summarize_device(device: DevicePreset, origin: str) -> DeviceSummary:
     )
 
 
-def _choose_host(asked_bytes: int | None) -> HostSummary:
-    if asked_bytes is None:
-        return HostSummary(
-            memory_bytes=DEFAULT_HOST_BYTES,
-            origin=f"{format_gib(DEFAULT_HOST_BYTES, 0)}, assumed (--host-memory changes it)",
+def _apply_disk_rate(rates: Rates, host: HostWish) -> Rates:
+    return rates if host.disk_bytes_per_s is None else replace(rates, disk_bytes_per_s=host.disk_bytes_per_s)
+
+
+def _with_disk_rate(device: DeviceSummary, host: HostWish) -> DeviceSummary:
+    """The figures of ``device`` with the disk's, which is the host's but enters predictions as they do."""
+    if host.disk_bytes_per_s is not None:
+        figure = Figure(value=host.disk_bytes_per_s, unit="bytes/s", source=GIVEN_BY_USER)
+    else:
+        figure = device.figures.get(
+            "disk_bytes_per_s",
+            Figure(value=DEFAULT_DISK_BYTES_PER_S, unit="bytes/s", source="one NVMe drive, sglang PR #35816 (PM129)"),
         )
-    if asked_bytes < GIB:
-        raise InputError(f"--host-memory is {format_gib(asked_bytes)}: no server runs in less than 1 GiB")
-    return HostSummary(memory_bytes=asked_bytes, origin=f"{format_gib(asked_bytes, 1)}, given with --host-memory")
+    return replace(device, figures={**device.figures, "disk_bytes_per_s": figure})

@@ -147,7 +147,7 @@ class _CachedRule:
             component, placement.mode, placement.resident, placement.policy, placement.lifetime, reading
         )
 
-    def _ask(  # noqa: PLR0913 - a placement in parts, which are cheaper to remember
+    def _ask(
         self,
         component: int,
         mode: Mode,
@@ -158,7 +158,7 @@ class _CachedRule:
     ) -> tuple[ComponentHosting, HostReading]:
         placement = Placement(component="", mode=mode, resident=resident, policy=policy, lifetime=lifetime)
         hosting, left = self._host_once(component, placement, reading)
-        key = (component, hosting.stacks, hosting.whole_bytes, hosting.table_bytes)
+        key = (component, tuple(stack.tiers for stack in hosting.stacks), hosting.whole_bytes, hosting.table_bytes)
         return self._known.setdefault(key, hosting), left
 
     def _host_once(
@@ -263,8 +263,9 @@ class TopupHostRule(_CachedRule):
         if placement.mode is not Mode.LAYERWISE_OFFLOAD:
             return host_whole(spec, placement), reading
         found: dict[str, StackHosting] = {}
-        spendable, pinned_bytes = reading.spendable_bytes, 0
+        spendable = reading.spendable_bytes
         for stack in sorted(spec.stacks, key=lambda stack: -self._copies.get((spec.name, stack.name), 0)):
+            offered = spendable
             layers = list_hosted(stack, placement, mapped=True)
             tiers: list[HostTier | None] = [
                 None if layer is None else HostTier.MAPPED if layer.view_bytes else HostTier.PAGEABLE
@@ -278,9 +279,8 @@ class TopupHostRule(_CachedRule):
                     spendable = 0
                     break
                 spendable -= layer.run_bytes
-                pinned_bytes += layer.run_bytes
                 tiers[index] = HostTier.PINNED
-            found[stack.name] = describe_hosting(layers, tiers)
+            found[stack.name] = describe_hosting(layers, tiers, offered)
         hosting = ComponentHosting(stacks=tuple(found[stack.name] for stack in spec.stacks))
         left = max(0, reading.available_bytes - hosting.held_bytes)
         return hosting, HostReading(spendable_bytes=spendable, available_bytes=left)

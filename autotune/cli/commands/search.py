@@ -40,8 +40,12 @@ def search(  # noqa: PLR0913 - one parameter per option
     vram_cap: opt.CapOption = None,
     device: opt.DeviceOption = None,
     host_memory: opt.HostOption = None,
+    disk_rate: opt.DiskOption = None,
+    page_cache_room: opt.CacheOption = None,
+    pin_cpu_memory: opt.PinOption = True,
     link_rate: opt.LinkOption = None,
     profile: opt.ProfileOption = None,
+    variant: opt.VariantOption = None,
     width: opt.WidthOption = None,
     height: opt.HeightOption = None,
     frames: opt.FramesOption = None,
@@ -89,8 +93,14 @@ def search(  # noqa: PLR0913 - one parameter per option
             profile=profile,
             device=device,
             vram_cap=vram_cap,
-            host_memory=host_memory,
+            host=opt.read_host_wish(
+                host_memory=host_memory,
+                disk_rate=disk_rate,
+                page_cache_room=page_cache_room,
+                pin_cpu_memory=pin_cpu_memory,
+            ),
             link_rate=link_rate,
+            variant=variant,
             shape={
                 "width": width,
                 "height": height,
@@ -183,7 +193,9 @@ def _plan(
 def _study(trials: int, sampler: SamplerName, seed: int, storage: str | None, inputs: Inputs) -> StudySettings | None:
     if trials == 0:
         return None
-    return StudySettings(trials=trials, sampler=sampler, seed=seed, storage=storage, key=inputs.profile.digest)
+    host = inputs.target.host
+    key = f"{inputs.profile.digest} {host.available_bytes} {host.pins} {host.page_cache_bytes}"
+    return StudySettings(trials=trials, sampler=sampler, seed=seed, storage=storage, key=key)
 
 
 def _report_nothing_fits(answer: NothingFits, inputs: Inputs, *, as_json: bool) -> None:
@@ -192,10 +204,11 @@ def _report_nothing_fits(answer: NothingFits, inputs: Inputs, *, as_json: bool) 
         print_json(
             {
                 "outcome": "nothing fits",
-                "limit": "vram",
+                "limit": "vram" if answer.short_bytes else "host memory",
                 "available_bytes": answer.cap_bytes,
                 "needed_bytes": answer.nearest.peak.charged_bytes,
                 "short_bytes": answer.short_bytes,
+                "host_short_bytes": answer.host_short_bytes,
                 "phase": answer.nearest.peak.phase,
                 "nearest": {item.component: item.describe() for item in answer.nearest.plan.placements},
                 "device": inputs.target.device.origin,

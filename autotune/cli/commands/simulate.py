@@ -17,7 +17,7 @@ from autotune.workflows.settings_text import apply_settings
 from autotune.workflows.simulation import Simulation, simulate_plan
 from reports.markdown import describe_workload
 from reports.simulation import simulated_uses_table
-from reports.tables import memory_table
+from reports.tables import describe_hosting, host_table, memory_table
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.units import format_gib, format_seconds, parse_bytes
 
@@ -32,8 +32,12 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     vram_cap: opt.CapOption = None,
     device: opt.DeviceOption = None,
     host_memory: opt.HostOption = None,
+    disk_rate: opt.DiskOption = None,
+    page_cache_room: opt.CacheOption = None,
+    pin_cpu_memory: opt.PinOption = True,
     link_rate: opt.LinkOption = None,
     profile: opt.ProfileOption = None,
+    variant: opt.VariantOption = None,
     width: opt.WidthOption = None,
     height: opt.HeightOption = None,
     frames: opt.FramesOption = None,
@@ -57,8 +61,14 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             profile=profile,
             device=device,
             vram_cap=vram_cap,
-            host_memory=host_memory,
+            host=opt.read_host_wish(
+                host_memory=host_memory,
+                disk_rate=disk_rate,
+                page_cache_room=page_cache_room,
+                pin_cpu_memory=pin_cpu_memory,
+            ),
             link_rate=link_rate,
+            variant=variant,
             shape={
                 "width": width,
                 "height": height,
@@ -73,7 +83,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         )
     base = streamed_plan(inputs.facts, engine)
     plan = apply_settings(base, inputs.facts.model, settings or [])
-    evaluator = build_evaluator(inputs.facts, inputs.target.rates, inputs.target.context_bytes, planning)
+    evaluator = build_evaluator(inputs.facts, inputs.target, planning)
     simulation = simulate_plan(evaluator, plan, base, inputs.target, inputs.profile, planning)
     if timeline is not None:
         write_json(timeline, trace_request(evaluator, plan))
@@ -102,3 +112,6 @@ def _show(simulation: Simulation) -> None:
     print_lines([""])
     print_table(simulated_uses_table(prediction, simulation.placements))
     print_table(memory_table(prediction))
+    if describe_hosting(prediction):
+        print_table(host_table(prediction))
+        print_lines(describe_hosting(prediction), bullet="- ")

@@ -224,6 +224,9 @@ def test_path_without_weights_says_what_to_name(tmp_path):
     (tmp_path / "snapshots").mkdir()
     with pytest.raises(CheckpointError, match="download cache; name the folder below its snapshots"):
         read_inventory(tmp_path)
+    write_pipeline(tmp_path / "FL2VA", {"transformer": DIT})
+    with pytest.raises(CheckpointError, match="it has pipelines in FL2VA; name one"):
+        read_inventory(tmp_path)
 
 
 def test_damaged_file_inside_a_pipeline_is_named_with_its_component(tmp_path):
