@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from autotune.space import SearchSpace, fold
+from autotune.space import SearchSpace
 from runtime.model_spec import ComponentSpec, ModelSpec
 from runtime.plan import Placement, Plan
 from runtime.residency import Lifetime, Mode, Policy
@@ -32,14 +32,14 @@ def draw_neighbour(
 
 def _change_one(model: ModelSpec, space: SearchSpace, plan: Plan, rng: random.Random) -> Plan:
     component = rng.choice(model.components)
-    changed = fold(_change(plan.placement(component.name), component, space, rng), component)
+    changed = space.settle(_change(plan.placement(component.name), component, space, rng), component)
     placements = (changed if old.component == component.name else old for old in plan.placements)
     return replace(plan, placements=tuple(placements))
 
 
 def _change(placement: Placement, component: ComponentSpec, space: SearchSpace, rng: random.Random) -> Placement:
     longest = component.max_layers
-    modes = [mode for mode in space.modes if longest or mode is not Mode.LAYERWISE_OFFLOAD]
+    modes = space.modes_of(component)
     if placement.mode is not Mode.LAYERWISE_OFFLOAD:
         return Placement(component=component.name, mode=rng.choice(modes))
     match rng.choice(("resident", "resident", "resident", "prefetch", "policy", "lifetime", "mode")):

@@ -88,7 +88,7 @@ def replay_use(
     clock.run(lifecycle.mark(position).timed)
     for segment in script.visits[position]:
         run_segment(clock, segment)
-    return clock.compute_free_s, clock.copy_free_s
+    return clock.compute_free_s, clock.engine_free_s
 
 
 def replay_own_uses(evaluator: Evaluator, option: Option) -> float:

@@ -167,6 +167,11 @@ class Clock:
                 compute = ready
         self.compute_free_s, self.copy_free_s, self.stall_s = compute, copy, stall
 
+    @property
+    def engine_free_s(self) -> float:
+        """When the copy engine has nothing left to do."""
+        return self.copy_free_s
+
     def last_spans(self, action: Action, has_moved: bool) -> list[tuple[int, float, float]]:
         """``(lane, start_s, end_s)`` of the copies of ``action``, which has just been run."""
         op, argument = action

@@ -13,8 +13,9 @@ was recorded from it.
   it needs more than 80 % of what is free.
 - A component that has no layers to stream stays where it was: the DiT is moved whole, all others are resident.
 
-The server also asks whether the card has less than 30 GiB in all, but the answer only sets whole-component offload for
-groups that then stream or are kept resident, so the outcome does not depend on it.
+Options that place some components change the choice for the others (``Stated``). Only then does the outcome depend on
+whether the card has less than 30 GiB in all, which the server asks, too: without options the answer sets
+whole-component offload for groups that then stream or are kept resident.
 
 Not covered, because the figures of a model do not tell: several cards (FSDP), cards that share the host's memory,
 quantized or replaced weights, distilled models with fixed denoising steps, and a checkpoint that is not on this disk
@@ -66,6 +67,10 @@ DIT_MAX_FREE_RATIO = 0.8
 IMAGE_KEEP_RESIDENT_MIN_GIB = 45.0
 OTHER_KEEP_RESIDENT_MIN_GIB = 120.0
 
+# server_args.py, _adjust_offload.
+LOW_MEMORY_GIB = 30
+_ENCODERS = ("text_encoder", "image_encoder")
+
 # layerwise_offload.py: PARK_SIGNIFICANCE.
 PARK_HEADROOM_RATIO = 0.1
 PARKS_NON_LAYER_WEIGHTS = frozenset({PerformanceMode.MEMORY})
@@ -73,6 +78,28 @@ DECODES_SINGLE_TILES = frozenset({PerformanceMode.MEMORY})
 
 # The one folder that the server sizes to see whether the DiT overflows the card; other DiT towers are not asked.
 _SIZED_DIT = "transformer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """What the options of a command change in the server's choice for the components that they leave to it.
+
+    Attributes:
+        groups: component groups (``dit``, ``text_encoder``, ``image_encoder``, ``vae``) whose first component has a
+            mode by option (``transformer`` for the DiT): the server makes no choice for such a group, so that another
+            component of it (``transformer_2``) falls back to being moved whole or resident.
+        selects_streams: whether options list what streams (``--layerwise-offload-components``, or
+            ``--dit-layerwise-offload true``): nothing else streams then, and under ``auto`` the encoders that are not
+            listed are moved whole.
+        device_total_bytes: memory of the card, which decides whether an image encoder is moved then.
+    """
+
+    groups: frozenset[str] = frozenset()
+    selects_streams: bool = False
+    device_total_bytes: int = 0
+
+
+NOTHING_STATED = Stated()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +187,7 @@ def default_modes(
     device_free_bytes: int,
     performance_mode: PerformanceMode,
     unstreamable: Collection[str] = (),
+    stated: Stated = NOTHING_STATED,
 ) -> dict[str, DefaultPlacement]:
     """The server's rule itself, for the components that ``loaded_bytes`` names, in its order.
 
@@ -169,16 +197,18 @@ def default_modes(
         device_free_bytes: what is free on the card before anything is loaded.
         performance_mode: the preset.
         unstreamable: components that turn out to have no layers the server can stream.
+        stated: what options say; the answer holds for the components that they leave to the server.
     """
     streamed = _streamed_groups(deployment, loaded_bytes, device_free_bytes, performance_mode)
-    moves_dit = _moves_dit(deployment, loaded_bytes, device_free_bytes, performance_mode)
+    streamed = () if stated.selects_streams else tuple(group for group in streamed if group not in stated.groups)
+    moved = _moved_groups(deployment, loaded_bytes, device_free_bytes, performance_mode, stated)
     dit_prefetch = deployment.dit_prefetch_value if performance_mode is PerformanceMode.AUTO else 0.0
 
     def choose(name: str) -> DefaultPlacement:
         if name not in unstreamable and any(is_in_layerwise_selection(name, group) for group in streamed):
             return DefaultPlacement(mode=Mode.LAYERWISE_OFFLOAD, prefetch_value=dit_prefetch if is_dit(name) else 0.0)
-        moved = moves_dit and is_dit_or_helper(name)
-        return DefaultPlacement(mode=Mode.COMPONENT_OFFLOAD if moved else Mode.RESIDENT)
+        is_moved = any(_is_moved_with(name, group) for group in moved)
+        return DefaultPlacement(mode=Mode.COMPONENT_OFFLOAD if is_moved else Mode.RESIDENT)
 
     return {name: choose(name) for name in loaded_bytes}
 
@@ -198,11 +228,26 @@ def _streamed_groups(
     return tuple(group for group in groups if group not in kept)
 
 
-def _moves_dit(deployment: Deployment, loaded_bytes: Mapping[str, int], free_bytes: int, mode: PerformanceMode) -> bool:
-    """Whether a DiT that does not stream, and the helpers around it, are moved whole."""
-    if mode is PerformanceMode.AUTO:
-        return "dit" not in _kept_groups(deployment, loaded_bytes, free_bytes)
-    return mode is PerformanceMode.MEMORY
+def _moved_groups(
+    deployment: Deployment, loaded_bytes: Mapping[str, int], free_bytes: int, mode: PerformanceMode, stated: Stated
+) -> tuple[str, ...]:
+    """The groups whose components, where they do not stream, are moved whole: the DiT with the helpers around it.
+
+    Under ``auto`` encoders are moved, too, where the server made no choice whether they stream.
+    """
+    if mode is PerformanceMode.MEMORY:
+        return ("dit",)
+    if mode is not PerformanceMode.AUTO:
+        return ()
+    kept = frozenset(_kept_groups(deployment, loaded_bytes, free_bytes)) - stated.groups
+    unchosen = [group for group in _ENCODERS if stated.selects_streams or group in stated.groups]
+    if deployment.makes_images and stated.device_total_bytes >= LOW_MEMORY_GIB * GIB:
+        unchosen = [group for group in unchosen if group != "image_encoder"]
+    return tuple(group for group in ("dit", *unchosen) if group not in kept)
+
+
+def _is_moved_with(name: str, group: str) -> bool:
+    return is_dit_or_helper(name) if group == "dit" else is_in_layerwise_selection(name, group)
 
 
 def _kept_groups(deployment: Deployment, loaded_bytes: Mapping[str, int], free_bytes: int) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from autotune.neighbours import draw_neighbour
-from autotune.space import SearchSpace, fold
+from autotune.space import SearchSpace
 from runtime.errors import InputError
 from runtime.model_spec import ComponentSpec, ModelSpec
 from runtime.plan import Placement, Plan
@@ -50,7 +50,7 @@ class StudySpace:
         return Plan(engine=self._engine, placements=tuple(placements))
 
     def fold(self, plan: Plan) -> Plan:
-        """``plan`` with every placement folded.
+        """``plan`` with every placement folded, and with all that is fixed.
 
         Raises:
             InputError: the plan was made for another model, or lies outside the space.
@@ -58,7 +58,7 @@ class StudySpace:
         plan.check_fits_model(self._model)
         placements = []
         for component in self._model.components:
-            placement = fold(plan.placement(component.name), component)
+            placement = self._space.settle(plan.placement(component.name), component)
             if placement not in self._space.placements(component):
                 raise InputError(f"{component.name}: {placement.describe()} lies outside the searched space")
             placements.append(placement)
@@ -117,8 +117,9 @@ class StudySpace:
         return points
 
     def describe(self) -> dict[str, list[str]]:
-        """The space as plain values, for the study's key."""
-        return {name: [str(value) for value in values] for name, values in self.grid().items()}
+        """The space as plain values, for the study's key; what is fixed has no parameter and stands apart."""
+        found = {name: [str(value) for value in values] for name, values in self.grid().items()}
+        return found | {f"{fixed.component} fixed": [repr(fixed)] for fixed in self._space.fixed}
 
     def _suggest_component(self, trial: Suggester, component: ComponentSpec) -> Placement:
         choices = self._choices(component)
@@ -144,17 +145,17 @@ class StudySpace:
             policy=Policy(picked["policy"]),
             lifetime=Lifetime(picked["lifetime"]),
         )
-        return fold(placement, component)
+        return self._space.settle(placement, component)
 
     def _choices(self, component: ComponentSpec) -> dict[str, range | tuple[str, ...]]:
-        longest = component.max_layers
-        modes = tuple(str(mode) for mode in self._space.modes if longest or mode is not Mode.LAYERWISE_OFFLOAD)
+        modes = tuple(str(mode) for mode in self._space.modes_of(component))
         if str(Mode.LAYERWISE_OFFLOAD) not in modes:
             return {"mode": modes}
+        knobs = self._space.knobs_of(component)
         return {
             "mode": modes,
-            "prefetch": range(1, min(longest, self._space.max_prefetch) + 1),
-            "resident_plus_1": range(1, longest + 2),
-            "policy": tuple(str(policy) for policy in Policy),
-            "lifetime": tuple(str(lifetime) for lifetime in Lifetime),
+            "prefetch": knobs.prefetch,
+            "resident_plus_1": range(knobs.resident.start + 1, knobs.resident.stop + 1),
+            "policy": tuple(str(policy) for policy in knobs.policy),
+            "lifetime": tuple(str(lifetime) for lifetime in knobs.lifetime),
         }

@@ -12,8 +12,8 @@ On top of the rules of ``autotune.replay_core``:
   so that wait never delays another read.
 - one lane of reads for all stacks: couriers share the disk.
 
-Simplified, on the slow side: a copy that a courier ships also waits for compute queued before its layer was asked for
-(the device memory it needs is given back by then), and copies queued after it wait for it.
+Simplified: a copy that a courier ships also waits for compute queued before its layer was asked for (the device memory
+it needs is given back by then); a copy that the host queues goes before it while it is still being read.
 
 Source: SGLang-diffusion 0.5.23, layerwise manager (``MappedLayerCourier``, ``prefetch_layer``).
 """
@@ -40,12 +40,14 @@ class TieredClock(Clock):
     Attributes:
         read_free_s: when the courier's next read may start: the last one is done and the host has come that far.
         slot_free_s: per stack, when its two slots are free, the older one first.
+        shipped_s: start and end of the last copy that a courier has shipped; ``copy_free_s`` is about the host's own.
         was_read: per slot of the program, whether the layer has been read since its component's last use ended.
     """
 
-    __slots__ = ("_last_read_s", "read_free_s", "slot_free_s", "tiers", "was_read")
+    __slots__ = ("_last_read_s", "read_free_s", "shipped_s", "slot_free_s", "tiers", "was_read")
 
     _last_read_s: tuple[float, float]
+    shipped_s: tuple[float, float]
     read_free_s: float
     slot_free_s: list[tuple[float, float]]
 
@@ -76,16 +78,21 @@ class TieredClock(Clock):
                 stack = stack_of_slot[argument]
                 mapped = is_mapped[argument]
                 read_end = self._read(argument, stack) if mapped else 0.0
+                end = 0.0
                 if sync_s[argument]:
-                    copy = (copy if copy > compute else compute) + sync_s[argument]
+                    end = copy = self._begin_copy(copy, compute) + sync_s[argument]
                     stall += copy - compute
                     compute = copy
                     self.read_free_s = max(self.read_free_s, copy)
-                if copy_s[argument]:
-                    copy = max(copy, compute, read_end) + copy_s[argument]
-                    if mapped:
-                        self.slot_free_s[stack] = (self.slot_free_s[stack][1], copy)
-                landed[argument] = last_copy[stack] = copy
+                if mapped:
+                    begin = max(copy, compute, read_end, self.shipped_s[1])
+                    end = begin + copy_s[argument]
+                    self.shipped_s = (begin, end)
+                    self.slot_free_s[stack] = (self.slot_free_s[stack][1], end)
+                elif copy_s[argument]:
+                    end = copy = self._begin_copy(copy, compute) + copy_s[argument]
+                landed[argument] = end
+                last_copy[stack] = max(last_copy[stack], end)
                 continue
             if op == _DRAIN:
                 ready = last_copy[argument]
@@ -99,11 +106,11 @@ class TieredClock(Clock):
                     self.was_read[slot] = 0
             elif op == _BLOCKING:
                 extra_s = tiers.blocking_s[argument]
-                ready = copy = (copy if copy > compute else compute) + (extra_s or copy_s[argument])
+                ready = copy = self._begin_copy(copy, compute) + (extra_s or copy_s[argument])
                 landed[argument] = last_copy[stack_of_slot[argument]] = copy
                 self.was_read[argument] = 1
             elif op == _UP or op == _DOWN:
-                ready = copy = (copy if copy > compute else compute) + self.move(op, argument)
+                ready = copy = self._begin_copy(copy, compute) + self.move(op, argument)
             else:
                 continue
             if ready > compute:
@@ -120,19 +127,23 @@ class TieredClock(Clock):
         tiers, end = self.tiers, self.copy_free_s
         if op == _BLOCKING:
             return [(1, end - (tiers.blocking_s[argument] or self.costs.copy_s[argument]), end)]
-        spans = [(1, end - self.costs.copy_s[argument], end)] if self.costs.copy_s[argument] else []
+        if not tiers.is_mapped[argument]:
+            return [(1, end - (tiers.sync_s[argument] or self.costs.copy_s[argument]), end)]
+        spans = [(1, *self.shipped_s), (2, *self._last_read_s)]
         if tiers.sync_s[argument]:
-            synced = self.compute_free_s
-            spans.append((1, synced - tiers.sync_s[argument], synced))
-        if tiers.is_mapped[argument]:
-            spans.append((2, *self._last_read_s))
+            spans.append((1, end - tiers.sync_s[argument], end))
         return spans
+
+    @property
+    def engine_free_s(self) -> float:
+        """As every clock's, couriers included."""
+        return max(self.copy_free_s, self.shipped_s[1])
 
     def settle(self) -> None:
         """As every clock's; couriers are idle, too."""
         super().settle()
         self.read_free_s = 0.0
-        self._last_read_s = (0.0, 0.0)
+        self._last_read_s = self.shipped_s = (0.0, 0.0)
         self.slot_free_s = [(0.0, 0.0)] * self.costs.stack_count
 
     def relative_state(self) -> tuple[float, ...]:
@@ -143,15 +154,28 @@ class TieredClock(Clock):
         """
         now, oldest = self.compute_free_s, -2 * self.tiers.longest_read_s
         state = [max(self.read_free_s - now, oldest), float(sum(self.was_read))]
+        state += (max(part - now, 0.0) for part in self.shipped_s)
+        state += (landed - now for landed in self.landed_s if landed > now)
         for older, newer in self.slot_free_s:
             state += (max(older - now, oldest), max(newer - now, oldest))
         return (*super().relative_state(), *state)
 
     def shift(self, delta_s: float) -> None:
         """As every clock's; what became free before now stays as long ago."""
-        super().shift(delta_s)
+        now = self.compute_free_s
+        self.landed_s = [landed + delta_s if landed > now else landed for landed in self.landed_s]
+        self.last_copy_s = [copy + delta_s if copy > now else copy for copy in self.last_copy_s]
+        if self.copy_free_s > now:
+            self.copy_free_s += delta_s
+        self.compute_free_s += delta_s
         self.read_free_s += delta_s
+        self.shipped_s = (self.shipped_s[0] + delta_s, self.shipped_s[1] + delta_s)
         self.slot_free_s = [(older + delta_s, newer + delta_s) for older, newer in self.slot_free_s]
+
+    def _begin_copy(self, copy: float, compute: float) -> float:
+        """When a copy of the host starts: not while a courier's is under way."""
+        begin = copy if copy > compute else compute
+        return self.shipped_s[1] if self.shipped_s[0] <= begin < self.shipped_s[1] else begin
 
     def _read(self, slot: int, stack: int) -> float:
         """Queue the read of a mapped layer; returns when it ends."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.cost_model import CostModel
-from autotune.evaluate import Evaluator
+from autotune.evaluate import AMPLE_HOST, Evaluator
 from autotune.memory_model import MemoryModel, MemorySettings
 from autotune.model_facts import ModelFacts
 from autotune.rates import Rates
@@ -31,7 +31,8 @@ SGLANG = "sglang@0.5.23"
 UNITS_PER_MS = 1000
 RATES = Rates(
     pinned_bytes_per_s=1e6,
-    pageable_bytes_per_s=1e6,
+    pageable_bytes_per_s=5e5,
+    disk_bytes_per_s=2.5e5,
     d2h_bytes_per_s=1e6,
     matmul_flops_per_s={"bfloat16": 1e6},
     attention_flops_per_s={"bfloat16": 1e6},
@@ -103,10 +104,10 @@ def build_facts(components, *, uses=None, output_frames_bytes=0):
     )
 
 
-def build_evaluator(components, *, engine=SGLANG, uses=None, settings=NO_OVERHEAD):
+def build_evaluator(components, *, engine=SGLANG, uses=None, settings=NO_OVERHEAD, host=AMPLE_HOST):
     """An evaluator of the toy model that ``build_facts`` makes of the same arguments."""
     facts = build_facts(components, uses=uses)
-    return Evaluator(CostModel(facts, RATES), MemoryModel(facts, settings), find_engine(engine))
+    return Evaluator(CostModel(facts, RATES, host), MemoryModel(facts, settings), find_engine(engine), host)
 
 
 def streamed(component="transformer", **knobs):

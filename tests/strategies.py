@@ -87,11 +87,17 @@ def placements(draw, component):
 
 
 @st.composite
-def evaluators_with_plan(draw):
-    """An evaluator and any plan of its model, given by flags or chosen by the server."""
-    evaluator = draw(evaluators())
+def plans_of(draw, evaluator):
+    """Any plan of the model of ``evaluator``, given by flags or chosen by the server."""
     placed = tuple(draw(placements(component)) for component in evaluator.cost_model.facts.model.components)
-    return evaluator, Plan(engine=evaluator.engine.name, placements=placed, explicit=draw(st.booleans()))
+    return Plan(engine=evaluator.engine.name, placements=placed, explicit=draw(st.booleans()))
+
+
+@st.composite
+def evaluators_with_plan(draw):
+    """An evaluator and any plan of its model."""
+    evaluator = draw(evaluators())
+    return evaluator, draw(plans_of(evaluator))
 
 
 def all_plans(evaluator, space: SearchSpace):

@@ -61,11 +61,29 @@ def _build_placement(component: ComponentSpec, found: ComponentOptions, mode: st
     return Placement(
         component=component.name,
         mode=Mode.LAYERWISE_OFFLOAD,
-        prefetch=_single_count(component, "prefetch", {n: max(1, found.counts(n)[0]) for n in _lengths(component)}),
-        resident=_single_count(component, "resident", {n: found.counts(n)[1] for n in _lengths(component)}),
+        prefetch=count_prefetch(component, found),
+        resident=count_resident(component, found),
         policy=found.policy,
         lifetime=found.lifetime,
     )
+
+
+def count_prefetch(component: ComponentSpec, found: ComponentOptions) -> int:
+    """Layers that ``found`` asks for ahead, clamped to the longest stack.
+
+    Raises:
+        FlagError: a share that is another count on each stack.
+    """
+    return _single_count(component, "prefetch", {n: max(1, found.counts(n)[0]) for n in _lengths(component)})
+
+
+def count_resident(component: ComponentSpec, found: ComponentOptions) -> int:
+    """Layers that ``found`` keeps on the device, clamped to the longest stack.
+
+    Raises:
+        FlagError: a share that is another count on each stack.
+    """
+    return _single_count(component, "resident", {n: found.counts(n)[1] for n in _lengths(component)})
 
 
 def _lengths(component: ComponentSpec) -> list[int]:

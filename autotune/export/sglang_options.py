@@ -93,7 +93,7 @@ class ServerOptions:
         """
         knobs = {knob: self._knob(name, knob) for knob in MAP_KNOBS}
         return ComponentOptions(
-            mode=self._explicit_mode(name),
+            mode=self.explicit_mode(name),
             prefetch_value=parse_number(name, "prefetch", knobs["prefetch"]),
             resident_value=parse_number(name, "resident", knobs["resident"]),
             policy=parse_choice(name, "policy", knobs["policy"], Policy),
@@ -112,6 +112,10 @@ class ServerOptions:
                 found.append(f"--component-residency names {selector!r}, which this model does not have")
         return tuple(found)
 
+    def states(self, name: str, knob: str) -> bool:
+        """Whether the options give ``knob`` of the component ``name`` a value: its own, or the DiT's default."""
+        return name in self.maps[knob] or (groups.is_dit(name) and knob in self.dit_knobs)
+
     def _knob(self, name: str, knob: str) -> float | str:
         if name in self.maps[knob]:
             return self.maps[knob][name]
@@ -123,7 +127,8 @@ class ServerOptions:
         }
         return self.dit_knobs.get(knob, defaults[knob]) if groups.is_dit(name) else defaults[knob]
 
-    def _explicit_mode(self, name: str) -> str | None:
+    def explicit_mode(self, name: str) -> str | None:
+        """The mode that the options give a component called ``name``, whether the model has one or not."""
         if name in self.residency:
             return self.residency[name]
         for group in groups.RESIDENCY_GROUPS:

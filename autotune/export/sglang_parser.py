@@ -37,11 +37,11 @@ PLACEMENT_OPTIONS = frozenset(
 )
 
 
-class _Parser(argparse.ArgumentParser):
+class OptionParser(argparse.ArgumentParser):
     """Raises the caller's error instead of ending the process."""
 
-    def __init__(self, refuse_usage: Callable[[str], Exception]) -> None:
-        super().__init__(prog="sglang serve", add_help=False, allow_abbrev=False)
+    def __init__(self, refuse_usage: Callable[[str], Exception], *, allow_abbrev: bool = False) -> None:
+        super().__init__(prog="sglang serve", add_help=False, allow_abbrev=allow_abbrev)
         self._refuse_usage = refuse_usage
 
     def error(self, message: str) -> NoReturn:
@@ -53,7 +53,7 @@ class _Parser(argparse.ArgumentParser):
         return vars(namespace), unknown
 
 
-def build_parser(refuse_usage: Callable[[str], Exception], refuse_value: Callable[[str], Exception]) -> _Parser:
+def build_parser(refuse_usage: Callable[[str], Exception], refuse_value: Callable[[str], Exception]) -> OptionParser:
     """A parser whose usage errors and bad booleans become the exceptions that the two functions build.
 
     The server's switches take an optional ``true`` or ``false``; it reports another word later than its parser does.
@@ -64,7 +64,7 @@ def build_parser(refuse_usage: Callable[[str], Exception], refuse_value: Callabl
             raise refuse_value(f"a switch takes true or false, got {text!r}")
         return text.lower() == "true"
 
-    parser = _Parser(refuse_usage)
+    parser = OptionParser(refuse_usage)
     absent = argparse.SUPPRESS
     for destination, names in LISTS.items():
         parser.add_argument(*names, dest=destination, nargs="+", default=absent)
