@@ -8,7 +8,7 @@ visited in the order of the bound and replayed whole, until no bound is left bel
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from autotune.collector import paused_collector
 from autotune.evaluate import Evaluator, Score
 from autotune.host_states import HostChoices, build_graph
 from autotune.options import (
+    count_changes,
     Floats,
     Ints,
     OptionTable,
@@ -44,8 +45,21 @@ _SCANNED_AT_ONCE = 4096
 # A placement takes about half a millisecond and tens of kilobytes; the largest catalog model has 5,000.
 _MOST_PLACEMENTS = 20_000
 
+Rank = Callable[[Score], tuple[float, ...]]
+
 NEVER_BYTES = 2**62
 """Charged to a plan for which the host has no memory: more than any cap."""
+
+# Where states of the host are rounded, placements this close in time (as a share of a request) count as equally fast;
+# with a handful of components that stays below the default tie ratio.
+_SLACK_RATIO = 0.0005
+
+# Arrays of more plans than this take longer than a larger slack costs; the refinement makes up for it.
+_ROUNDED_COMBINATIONS = 5_000_000
+
+# The refinement looks this far, and this often.
+_NEAR_LAYERS = 2
+_MOST_ROUNDS = 12
 
 # How many plans are tried for one that the host has memory for, where that is short.
 _MOST_TRIED = 2000
@@ -110,9 +124,13 @@ class ExactSolver:
         components = evaluator.cost_model.facts.model.components
         placements = [(allowed or {}).get(component.name) or space.placements(component) for component in components]
         _check_size(placements)
+        self._all_placements = placements
         if limit_bytes is not None:
             placements = [_drop_too_large(evaluator, index, rows, limit_bytes) for index, rows in enumerate(placements)]
         with paused_collector():
+            self._is_exact = evaluator.always_pins
+            if not self._is_exact:
+                placements = [_thin(rows) for rows in placements]
             graph = build_graph(evaluator, placements)
             self._start = graph.start
             self._order = tuple(choices.component for choices in graph.choices)
@@ -142,6 +160,8 @@ class ExactSolver:
         optimum = self._fastest(fits)
         if optimum is None:
             return None
+        if not self._is_exact:
+            return self._refine(optimum, fits, cap_bytes, tie_ratio)
         threshold_s = self._score(optimum).latency_s * (1 + tie_ratio)
         tied = fits[self.bound_s[fits] <= threshold_s]
         order = tied[np.lexsort((self.bound_s[tied], self.changed[tied], self.charged_bytes[tied]))]
@@ -152,6 +172,75 @@ class ExactSolver:
             chosen=self._plan(chosen),
             chosen_score=self._score(chosen),
         )
+
+    def _refine(self, optimum: int, fits: npt.NDArray[np.intp], cap_bytes: int, tie_ratio: float) -> ExactSolution:
+        """The optimum of rounded states, improved by its neighbours under true ones, then the tie rule likewise."""
+        best = self._climb(self._plan(optimum), lambda score: (score.latency_s,), cap_bytes)
+        best_score = self.evaluator.score(best)
+        threshold_s = best_score.latency_s * (1 + tie_ratio)
+        tied = fits[self.bound_s[fits] <= threshold_s]
+        order = tied[np.lexsort((self.bound_s[tied], self.changed[tied], self.charged_bytes[tied]))]
+        start = next(
+            (self._plan(row) for row in order[:_MOST_TRIED] if self._score(row).latency_s <= threshold_s), best
+        )
+
+        def rank(score: Score) -> tuple[float, ...]:
+            return (score.latency_s > threshold_s, score.charged_bytes)
+
+        chosen = min((self._climb(plan, rank, cap_bytes) for plan in (start, best)), key=self._tie_key(rank))
+        return ExactSolution(
+            optimum=best,
+            optimum_score=best_score,
+            chosen=chosen,
+            chosen_score=self.evaluator.score(chosen),
+        )
+
+    def _tie_key(self, rank: Rank) -> Callable[[Plan], tuple[float, ...]]:
+        def key(plan: Plan) -> tuple[float, ...]:
+            return (*rank(self.evaluator.score(plan)), count_changes(self.evaluator, plan))
+
+        return key
+
+    def _climb(self, plan: Plan, rank: Rank, cap_bytes: int) -> Plan:
+        """``plan``, moved to better neighbours until there is none."""
+        key = self._tie_key(rank)
+        best, best_key = plan, key(plan)
+        for _ in range(_MOST_ROUNDS):
+            found = [other for other in self._neighbours(best) if self._fits(other, cap_bytes)]
+            candidate = min(found, key=key, default=best)
+            candidate_key = key(candidate)
+            if candidate_key >= best_key:
+                break
+            best, best_key = candidate, candidate_key
+        return best
+
+    def _fits(self, plan: Plan, cap_bytes: int) -> bool:
+        if self.evaluator.charged_bytes(plan) > cap_bytes:
+            return False
+        return self.evaluator.never_runs_short or not self.evaluator.hosting_of(plan).short_bytes
+
+    def _neighbours(self, plan: Plan) -> Iterator[Plan]:
+        """Plans of the space that differ in one setting of one component, counts by little."""
+        for index, placement in enumerate(plan.placements):
+            for other in self._near(index, placement):
+                placements = (*plan.placements[:index], other, *plan.placements[index + 1 :])
+                yield replace(plan, placements=placements)
+
+    def _near(self, component: int, placement: Placement) -> list[Placement]:
+        return [
+            other
+            for other in self._all_placements[component]
+            if other != placement
+            and (
+                other.mode is not placement.mode
+                and other.resident == 0
+                and other.prefetch == 1
+                or other.mode is placement.mode
+                and abs(other.resident - placement.resident) <= _NEAR_LAYERS
+                and abs(other.prefetch - placement.prefetch) <= 1
+                and (other.resident == placement.resident) + (other.prefetch == placement.prefetch) >= 1
+            )
+        ]
 
     def smallest(self) -> tuple[Plan, Score]:
         """The plan that needs least VRAM, the fastest among those, of those that the host has memory for if any."""
@@ -209,15 +298,24 @@ class ExactSolver:
         Sets ``tables``, ``choices`` and ``placements`` to what is left.
         """
         self.tables, self.choices = tables, choices
+        slack_s = 0.0 if self._is_exact else _SLACK_RATIO * sum(float(table.own_s.min()) for table in tables)
         self.placements = [tuple(rows) for rows in placements]
         waits = [meets(self.evaluator, index, self._aheads_of_others(index)) for index in range(len(tables))]
         for waiting in (False, True):
             for index in [index for index, found in enumerate(waits) if found is waiting]:
                 aheads = self._aheads_of_others(index) if waiting else ()
                 tables[index] = with_traces(self.evaluator, tables[index], aheads)
-                rows = find_undominated(tables[index], choices[index])
-                choices[index] = choices[index].take(rows)
-                self.placements[index] = tuple(self.placements[index][row] for row in rows)
+                self._keep(index, slack_s)
+        while slack_s and math.prod(len(rows) for rows in self.placements) > _ROUNDED_COMBINATIONS:
+            slack_s *= 2
+            for index in range(len(tables)):
+                self._keep(index, slack_s)
+
+    def _keep(self, index: int, slack_s: float) -> None:
+        """Drop what is dominated among the placements of one component."""
+        rows = find_undominated(self.tables[index], self.choices[index], slack_s)
+        self.choices[index] = self.choices[index].take(rows)
+        self.placements[index] = tuple(self.placements[index][row] for row in rows)
 
     def _aheads_of_others(self, component: int) -> list[CopyAhead]:
         """Every distinct copy ahead of the other components' placements."""
@@ -289,6 +387,12 @@ class ExactSolver:
         shape = [1] * len(self._shape)
         shape[index] = len(values)
         return values.reshape(shape)
+
+
+def _thin(rows: Sequence[Placement]) -> tuple[Placement, ...]:
+    """The placements with a prefetch size of 1, 2, 4 and so on; what lies between is left to the refinement."""
+    thinned = tuple(row for row in rows if row.prefetch & (row.prefetch - 1) == 0)
+    return thinned or tuple(rows)
 
 
 def _drop_too_large(

@@ -4,15 +4,15 @@ The engine hosts components in a fixed order, and each finds what those before i
 this module lists the states in which it can begin, and for every state and placement the option that results (the
 placement with its copies where they then wait) and the state that it leaves.
 
-States are rounded: what is left of the host's memory is cut to multiples of a small step between components, so that
-the number of states stays small. The solver may so think that a little less is pinned than the server will pin; what it
-chooses is replayed without rounding. A state in which everything that is still to be hosted can be pinned is one state.
+States are rounded: what is left of the host's memory is cut to multiples of a step between components, and figures that
+make no difference to the components that follow are made equal, so that the number of states stays small. The solver
+may so think that a little less is pinned than the server will pin; what it chooses is replayed without rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -27,9 +27,9 @@ from runtime.residency import Mode
 
 Indices = npt.NDArray[np.intp]
 
-# A step is 1 GiB on a host of 64: 0.3 s of reads from disk in a request, below the differences that the search tells
-# apart.
-_STEPS = 64
+# Each step multiplies the options to be predicted; the solver refines its answer with true states afterwards.
+_STEPS = 16
+_AMPLE_BYTES = 2**50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def build_graph(evaluator: Evaluator, placements: Sequence[Sequence[Placement]])
     rule = evaluator.host_rule
     order = rule.order
     counts = len(placements)
-    readings = _States(rule, evaluator, order[0], order)
+    readings = _States(rule, evaluator, order)
     start = np.zeros((2,) * counts, dtype=np.intp)
     possible = [{int(placement.mode is Mode.RESIDENT) for placement in rows} for rows in placements]
     for mask in product(*possible):
@@ -93,7 +93,7 @@ def build_graph(evaluator: Evaluator, placements: Sequence[Sequence[Placement]])
     choices = []
     for position, component in enumerate(order):
         following = order[position + 1 :]
-        later = _States(rule, evaluator, following[0], following) if following else None
+        later = _States(rule, evaluator, following) if following else None
         choices.append(_choose(rule, component, placements[component], readings, later))
         if later is not None:
             readings = later
@@ -116,16 +116,20 @@ def _build_indifferent(evaluator: Evaluator, placements: Sequence[Sequence[Place
     return HostGraph(choices=choices, start=np.zeros((1,) * len(choices), dtype=np.intp))
 
 
-@dataclass(slots=True)
 class _States:
     """Distinct readings with which one component can begin."""
 
-    rule: HostRule
-    evaluator: Evaluator
-    component: int
-    remaining: Sequence[int]
-    readings: list[HostReading] = field(default_factory=list)
-    _numbers: dict[HostReading, int] = field(default_factory=dict)
+    def __init__(self, rule: HostRule, evaluator: Evaluator, remaining: Sequence[int]) -> None:
+        self.readings: list[HostReading] = []
+        self._numbers: dict[HostReading, int] = {}
+        self._pins = rule.memory.pins
+        self._step = max(rule.memory.available_bytes // _STEPS, 1)
+        components = evaluator.lifecycle.model.components
+        layers = [layer for index in remaining for stack in components[index].stacks for layer in stack.layers]
+        self._run_bytes = sum(layer.run_bytes for layer in layers)
+        self._smallest_bytes = min((layer.run_bytes for layer in layers), default=0)
+        self._view_bytes = sum(layer.view_bytes for layer in layers)
+        self._smallest_view_bytes = min((layer.view_bytes for layer in layers if layer.view_bytes), default=0)
 
     def number(self, reading: HostReading) -> int:
         """The state of ``reading``, a new one if it has none yet."""
@@ -136,15 +140,20 @@ class _States:
         return self._numbers[rounded]
 
     def _round(self, reading: HostReading) -> HostReading:
-        components = self.evaluator.lifecycle.model.components
-        needed = sum(components[index].stack_run_bytes for index in self.remaining)
-        if self.rule.memory.pins and reading.spendable_bytes >= needed:
-            return HostReading(spendable_bytes=needed, available_bytes=2 * needed + 2**40)
-        step = max(self.rule.memory.available_bytes // _STEPS, 1)
-        return HostReading(
-            spendable_bytes=reading.spendable_bytes // step * step,
-            available_bytes=reading.available_bytes // step * step,
-        )
+        spendable, available = reading.spendable_bytes, reading.available_bytes
+        if self._pins and spendable >= self._run_bytes:
+            return HostReading(spendable_bytes=self._run_bytes, available_bytes=_AMPLE_BYTES)
+        spendable = 0 if spendable < self._smallest_bytes or not self._pins else self._cut(spendable)
+        if not reading.would_not_fit(self._view_bytes):
+            available = _AMPLE_BYTES
+        elif not spendable and reading.would_not_fit(self._smallest_view_bytes):
+            available = 0
+        else:
+            available = self._cut(available)
+        return HostReading(spendable_bytes=spendable, available_bytes=available)
+
+    def _cut(self, size_bytes: int) -> int:
+        return size_bytes // self._step * self._step
 
 
 def _choose(

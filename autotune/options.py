@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from autotune.evaluate import Evaluator
 from autotune.host_states import HostChoices
 from autotune.own_use import CopyAhead, Option, copies_ahead, replay_own_uses, replay_use
-from runtime.plan import Placement
+from runtime.plan import Placement, Plan
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -113,6 +114,11 @@ def changed_settings(evaluator: Evaluator, component: int, placement: Placement)
     return placement.changed_settings + (placement.mode != default_mode)
 
 
+def count_changes(evaluator: Evaluator, plan: Plan) -> int:
+    """Settings of a whole plan that differ from what the server would choose."""
+    return sum(changed_settings(evaluator, index, placement) for index, placement in enumerate(plan.placements))
+
+
 def meets(evaluator: Evaluator, component: int, aheads: Sequence[CopyAhead]) -> bool:
     """Whether any of the component's uses lies between one of ``aheads`` and the use that it is for."""
     return any(ahead.position <= use < ahead.wanted_at for use in _own_uses(evaluator, component) for ahead in aheads)
@@ -163,26 +169,30 @@ def _trace_use(
     return times
 
 
-def find_undominated(table: OptionTable, choices: HostChoices) -> Rows:
+def find_undominated(table: OptionTable, choices: HostChoices, slack_s: float = 0.0) -> Rows:
     """The placements that no other one beats or equals in everything that a whole plan can feel, in any state.
 
     A placement can replace another only if it leaves the host as much memory: the others then pin as much. Order of the
-    survivors: by own time in the first state, then by settings changed, then by bytes.
+    survivors: by own time in the first state, then by settings changed, then by bytes; the other way round where a
+    placement that is slower by up to ``slack_s`` may replace another.
     """
     option = choices.option
     first = option[0]
-    parts = [
-        table.own_s[option].T,
-        table.changed[first][:, None],
+    timed = [table.own_s[option].T, *(table.traces[rows] for rows in option)]
+    others = [
         table.phase_bytes[first],
         table.held_bytes[option].T,
-        *(table.traces[rows] for rows in option),
         *(-left for left in choices.left_bytes),
         ~choices.is_resident[:, None],
+        table.changed[first][:, None],
     ]
-    columns = np.column_stack(parts)
-    columns = columns[:, np.sort(np.unique(columns, axis=1, return_index=True)[1])]
-    order = np.lexsort(columns.T[::-1])
+    times, bytes_and_more = _distinct_columns(np.column_stack(timed)), _distinct_columns(np.column_stack(others))
+    columns = np.column_stack([times, bytes_and_more])
+    keys = [table.phase_bytes[first].max(axis=1), table.changed[first], times[:, 0]]
+    if not slack_s:
+        keys = [times[:, 0], table.changed[first], *bytes_and_more.T]
+    slack = np.where(np.arange(columns.shape[1]) < times.shape[1], slack_s, 0.0)
+    order = np.lexsort(keys[::-1])
     no_more = _copies_no_more(table.aheads)
     aheads = table.ahead[option].T
     kept_rows: list[int] = []
@@ -190,12 +200,17 @@ def find_undominated(table: OptionTable, choices: HostChoices) -> Rows:
     kept_ahead = np.empty((len(order), len(option)), dtype=np.int64)
     for row in order:
         count = len(kept_rows)
-        no_worse = (kept[:count] <= columns[row]).all(axis=1)
+        no_worse = (kept[:count] <= columns[row] + slack).all(axis=1)
         if (no_worse & no_more[kept_ahead[:count], aheads[row]].all(axis=1)).any():
             continue
         kept[count], kept_ahead[count] = columns[row], aheads[row]
         kept_rows.append(int(row))
     return np.array(kept_rows, dtype=np.intp)
+
+
+def _distinct_columns(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """``values`` without repeated columns."""
+    return values[:, np.sort(np.unique(values, axis=1, return_index=True)[1])]
 
 
 def _copies_no_more(aheads: tuple[tuple[CopyAhead, ...], ...]) -> npt.NDArray[np.bool_]:

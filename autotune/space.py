@@ -34,6 +34,11 @@ class FixedSettings:
         values = {name: getattr(self, name) for name in ("prefetch", "resident", "policy", "lifetime")}
         return {name: value for name, value in values.items() if value is not None}
 
+    def describe(self) -> str:
+        """All of them in one line, for people."""
+        values = ({} if self.mode is None else {"mode": self.mode}) | self.knobs
+        return ", ".join(f"{self.component}.{name}={value}" for name, value in values.items())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from reports.tables import (
     Table,
+    advice_table,
     comparison_table,
     component_table,
     describe_hosting,
+    describe_unmodelled,
     host_table,
     memory_table,
     placement_table,
@@ -29,6 +31,8 @@ def render_report(document: PlanDocument, flags: Sequence[str], notes: Sequence[
         render_table(comparison_table(document)),
         render_table(what_if_table(document)) if document.what_ifs else "",
         render_table(tuning_table(document)) if document.tuning_gains else "",
+        render_table(advice_table(document)) if advice_table(document).rows else "",
+        _bullets(describe_unmodelled(document)),
         render_table(placement_table(document)),
         render_table(memory_table(document.prediction)),
         render_table(host_table(document.prediction)) if document.prediction.hosting else "",
@@ -53,7 +57,7 @@ def summary_line(document: PlanDocument) -> str:
     """What was planned for, and the figures of the plan, in one paragraph. Every figure is an estimate and says so."""
     prediction = document.prediction
     return (
-        f"Estimated, not measured. {describe_workload(document.workload)} A later request takes "
+        f"Estimated, not measured. {describe_workload(document.workload, document.variant)} A later request takes "
         f"{format_seconds(prediction.latency_s)} (the first one after load "
         f"{format_seconds(prediction.first_latency_s)}) and is charged {format_gib(prediction.peak.charged_bytes)} of "
         f"VRAM; the plan needs {format_gib(prediction.total_host_bytes)} of host copies{_disk_reads(prediction)}. Cap: "
@@ -68,12 +72,13 @@ def _disk_reads(prediction: Prediction) -> str:
     return f" and reads {format_gib(prediction.disk_read_bytes)} from disk"
 
 
-def describe_workload(work: Mapping[str, int | str]) -> str:
-    """The request in one sentence."""
-    return (
+def describe_workload(work: Mapping[str, int | str], variant: str = "") -> str:
+    """The request in one sentence, and in another one which variant of the model answers it."""
+    text = (
         f"{work['width']}x{work['height']}, {_count(work['frames'], 'frame')}, {work['steps']} steps, "
         f"{work['prompt_tokens']} prompt tokens, batch {work['batch']}, recipe {work['recipe']}."
     )
+    return f"{text} Variant {variant}." if variant else text
 
 
 def _count(number: int | str, noun: str) -> str:

@@ -195,6 +195,41 @@ def tuning_table(document: PlanDocument) -> Table:
     return Table(title="What tuning would gain elsewhere", columns=columns, rows=rows, numeric=frozenset(columns[1:]))
 
 
+def advice_table(document: PlanDocument) -> Table:
+    """Switches outside the search: those with the same output first, then those that change it."""
+    rows = tuple(
+        (
+            item.switch,
+            "same" if item.same_output else "changes",
+            format_seconds(item.now_s or 0.0),
+            format_seconds(item.then_s or 0.0),
+            format_percent(item.gain_ratio),
+            format_gib(item.charged_bytes or 0),
+            item.note,
+        )
+        for item in document.advice
+        if item.gain_ratio is not None
+    )
+    columns = ("switch", "output", "fastest now", "fastest then", "saved", "VRAM charged", "what it is")
+    return Table(
+        title="What other switches would give",
+        columns=columns,
+        rows=rows,
+        numeric=frozenset(columns[2:6]),
+        foldable=frozenset({"what it is"}),
+        optional=("VRAM charged",),
+    )
+
+
+def describe_unmodelled(document: PlanDocument) -> tuple[str, ...]:
+    """Switches without a figure."""
+    return tuple(
+        f"not modelled: {item.switch}" + (f", {item.note}" if item.note else "")
+        for item in document.advice
+        if item.gain_ratio is None
+    )
+
+
 def _describe_residents(placement: Placement) -> str:
     if placement.mode is not Mode.LAYERWISE_OFFLOAD:
         return ""

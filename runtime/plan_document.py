@@ -282,6 +282,48 @@ class TuningGain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A switch outside the search, and what it would give.
+
+    Attributes:
+        switch: what to type, or what it is where this program has no option for it.
+        same_output: whether the output stays the same, bit for bit.
+        now_s, then_s: fastest plan without and with it, found with the same effort; None for what is not modelled.
+        charged_bytes: what the plan with it would be charged; None for what is not modelled.
+        flags: tokens that the server's command line needs for it.
+        note: what it is, one sentence.
+    """
+
+    switch: str
+    same_output: bool
+    now_s: float | None = None
+    then_s: float | None = None
+    charged_bytes: int | None = None
+    flags: tuple[str, ...] = ()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.switch:
+            raise PlanError("an advice names its switch")
+        figures = (self.now_s, self.then_s, self.charged_bytes)
+        if figures == (None, None, None):
+            return
+        if None in figures:
+            raise PlanError(f"{self.switch}: times and bytes are known together or not at all")
+        for time_s in (self.now_s, self.then_s):
+            if time_s is None or not (math.isfinite(time_s) and time_s >= 0):
+                raise PlanError(f"{self.switch}: {time_s} s is no time, which is finite and not negative")
+        _check_bytes(self.switch, self.charged_bytes or 0)
+
+    @property
+    def gain_ratio(self) -> float | None:
+        """Share of the latency that the switch saves, negative when it costs; None for what is not modelled."""
+        if self.now_s is None or self.then_s is None:
+            return None
+        return 1 - self.then_s / self.now_s if self.now_s else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDocument:
     """Everything about one plan.
 
@@ -296,6 +338,7 @@ class PlanDocument:
         assumptions: what was assumed; not_modelled: what the figures leave out.
         profile_id: digest of the facts that the prediction used.
         variant: in which of its catalog's other ways the model runs; empty for as released.
+        advice: switches outside the search, with what each would give.
     """
 
     format: Literal["layerstream-plan"] = "layerstream-plan"
@@ -318,6 +361,7 @@ class PlanDocument:
     profile_id: str
     model: ModelSpec
     variant: str = ""
+    advice: tuple[Advice, ...] = ()
 
     def __post_init__(self) -> None:
         self.plan.check_fits_model(self.model)

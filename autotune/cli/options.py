@@ -41,6 +41,10 @@ VariantOption = Annotated[
     str | None,
     typer.Option("--variant", help="Another way to run the model, e.g. adaln-online; see `autotune models`."),
 ]
+FastestVariantOption = Annotated[
+    str | None,
+    typer.Option("--variant", help="As `autotune models` lists them; auto: the fastest with the same output."),
+]
 WidthOption = Annotated[int | None, typer.Option("--width", help="Pixels.", min=1)]
 HeightOption = Annotated[int | None, typer.Option("--height", help="Pixels.", min=1)]
 FramesOption = Annotated[int | None, typer.Option("--frames", help="Frames of a video.", min=1)]

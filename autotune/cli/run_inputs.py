@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from autotune.capture_cache import load_model_facts
-from autotune.catalog.entry import CatalogEntry
 from autotune.catalog.registry import CATALOG, find_model
 from autotune.checkpoint.facts import load_checkpoint_facts
 from autotune.cli.console import print_error
@@ -17,9 +16,11 @@ from autotune.cli.options import build_workload, optional_bytes, optional_rate
 from autotune.detect import probe_gpu
 from autotune.model_facts import ModelFacts
 from autotune.profile import Profile, load_profile
+from autotune.workflows.advice import Catalog
 from autotune.workflows.host import HostWish
-from autotune.workflows.planning import Alternative, list_alternatives
+from autotune.workflows.planning import Alternative, PlanningSettings, list_alternatives
 from autotune.workflows.target import Target, resolve_target, target_of_profile
+from autotune.workflows.variant_choice import AUTO_VARIANT, choose_variant
 from runtime.errors import InputError
 
 DEFAULT_MODEL = "H3"
@@ -30,7 +31,7 @@ class Inputs:
     """Facts, target, the profile they make, and other settings to ask about.
 
     Attributes:
-        entry: the catalog's entry, when the facts come from there.
+        catalog: the catalog's entry and its other facts, when the facts come from there.
         model_path: where a checkpoint was read; None for the catalog and for profiles.
     """
 
@@ -38,7 +39,7 @@ class Inputs:
     target: Target
     profile: Profile
     alternatives: tuple[Alternative, ...]
-    entry: CatalogEntry | None = None
+    catalog: Catalog | None = None
     model_path: str | None = None
 
 
@@ -88,10 +89,42 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
     target = _resolve_target(device, limits)
     notify(f"reading {entry.name}")
     facts = load_model_facts(entry.name, workload, variant, refresh=refresh, progress=notify)
+    catalog = Catalog(entry=entry, load=lambda wish, name: load_model_facts(entry.name, wish, name, progress=notify))
+    return _catalog_inputs(catalog, facts, target)
+
+
+def _catalog_inputs(catalog: Catalog, facts: ModelFacts, target: Target) -> Inputs:
     alternatives = list_alternatives(
-        facts.workload, entry.smaller_canvas, lambda wish: load_model_facts(entry.name, wish, variant, progress=notify)
+        facts.workload, catalog.entry.smaller_canvas, lambda wish: catalog.load(wish, facts.variant or None)
     )
-    return Inputs(facts=facts, target=target, profile=_profile(facts, target), alternatives=alternatives, entry=entry)
+    profile = _profile(facts, target)
+    return Inputs(facts=facts, target=target, profile=profile, alternatives=alternatives, catalog=catalog)
+
+
+def is_auto(variant: str | None) -> bool:
+    """Whether the fastest variant was asked for instead of one by name."""
+    return variant is not None and variant.strip().casefold() == AUTO_VARIANT
+
+
+def take_fastest_variant(
+    inputs: Inputs, settings: PlanningSettings, notify: Callable[[str], None]
+) -> tuple[Inputs, str]:
+    """``inputs``, read for the model as released, for its fastest variant with the same output; and why.
+
+    Raises:
+        InputError: the facts come from no catalog model.
+    """
+    catalog = inputs.catalog
+    if catalog is None:
+        raise InputError(
+            f"--variant {AUTO_VARIANT} chooses among the variants of a catalog model: leave it out with a saved "
+            "profile or a checkpoint"
+        )
+    choice = choose_variant(catalog.entry, inputs.facts, inputs.target, settings, notify)
+    if choice.name:
+        facts = catalog.load(inputs.facts.workload, choice.name)
+        inputs = _catalog_inputs(catalog, facts, inputs.target)
+    return inputs, choice.describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from autotune.cli.console import print_lines, print_table
 from reports.markdown import summary_line
 from reports.tables import (
+    advice_table,
     comparison_table,
     component_table,
     describe_hosting,
+    describe_unmodelled,
     host_table,
     memory_table,
     placement_table,
@@ -31,6 +33,9 @@ def show_document(document: PlanDocument, *, details: bool) -> None:
         print_table(what_if_table(document))
     if document.tuning_gains:
         print_table(tuning_table(document))
+    if advice_table(document).rows:
+        print_table(advice_table(document))
+    print_lines(describe_unmodelled(document), bullet="- ")
     if not details:
         return
     print_table(placement_table(document))

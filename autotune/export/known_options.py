@@ -135,8 +135,7 @@ _FIELDS = {
 }
 
 # Options that concern files, networks, logs, warm-up and waiting: a request takes the same time whatever they say.
-WITHOUT_EFFECT = frozenset(
-    """
+_WITHOUT_EFFECT = """
     base_gpu_id batching_mode batching_delay_ms conditioning_cache_max_size_mb config data_type debug
     disable_conditioning_cache disagg_dispatch_policy disagg_downstream_wait_timeout disagg_ib_device
     disagg_instance_id disagg_max_slots_per_instance disagg_p2p_hostname disagg_role_device disagg_server_addr
@@ -150,13 +149,11 @@ WITHOUT_EFFECT = frozenset(
     prompt_path regional_compile revision save_output scheduler_port scheduler_rpc_timeout seed
     served_model_name sleep_on_idle srt_encoder_connection_timeout srt_encoder_timeout strict_ports
     trust_remote_code uvicorn_access_log_exclude_prefixes warmup_mode warmup_num_frames warmup_resolutions
-    warmup_sampling_params warmup_steps webui webui_port x264_preset
-    """.split()
-)
+    warmup_sampling_params warmup_steps webui webui_port x264_preset"""
+WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
 # Switches that are on unless they are turned off; all others are off, or decided by the model.
 _ON_BY_DEFAULT = frozenset({"allow_bf16_reduced_precision_reduction", "allow_cudnn_tf32", "offload_during_compile"})
 _UNCHANGED = {
-    "attention_backend": frozenset({"fa"}),
     "backend": frozenset({"auto", "sglang"}),
     "batching_max_size": frozenset({"1"}),
     "disagg_role": frozenset({"monolithic"}),

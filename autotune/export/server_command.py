@@ -25,7 +25,7 @@ from autotune.export.known_options import (
 )
 from autotune.export.option_values import refuse_usage, refuse_value
 from autotune.export.sglang_options import ServerOptions, parse_options
-from autotune.export.sglang_parser import PLACEMENT_OPTIONS, OptionParser
+from autotune.export.sglang_parser import MAP_KNOBS, PLACEMENT_OPTIONS, OptionParser
 from autotune.export.shell_words import ShellCommand, split_command
 from runtime.errors import UnsupportedError
 
@@ -153,7 +153,8 @@ def parse_command(text: str) -> ServerCommand:
 
 
 def _judge(shell: ShellCommand, read: _Read, known: Mapping[str, KnownOption]) -> ServerCommand:
-    ignored, unmodelled = [], [*read.unmodelled, *_list_variables(shell.environment)]
+    ignored: list[str] = []
+    unmodelled = [*read.unmodelled, *_list_variables(shell.environment)]
     placement: list[str] = []
     for field, values in read.values.items():
         option = known[field]
@@ -229,6 +230,8 @@ def _as_texts(option: KnownOption, value: object) -> tuple[str, ...]:
     if option.follows is Follows.NOTHING:
         return ()
     if isinstance(value, list):
+        if not value and option.follows is not Follows.ANY_TEXTS:  # what Python's parser makes of `--option=--`
+            raise refuse_usage(f"argument {option.name}: expected one argument")
         return tuple(value)
     text = str(value)
     if option.follows is Follows.TRUE_OR_FALSE:
@@ -289,17 +292,25 @@ def _as_file_value(option: KnownOption, value: object) -> tuple[str, ...]:
             raise refuse_value(f"{problem} must be true or false without quotes: the server takes any text as true")
         return (("true" if value else "false"),) if option.follows is Follows.TRUE_OR_FALSE else ()
     if isinstance(value, Mapping):
-        if option.name not in PLACEMENT_OPTIONS:
-            return (json.dumps(value, default=str)[:_MOST_SHOWN],)
-        if option.follows is Follows.TEXTS:
-            return tuple(f"{name}={_scalar(problem, entry)}" for name, entry in value.items())
-        return (json.dumps({str(name): _scalar(problem, entry) for name, entry in value.items()}),)
+        return _as_map(option, problem, value)
     if isinstance(value, list):
+        if option.follows not in {Follows.TEXTS, Follows.ANY_TEXTS}:
+            raise refuse_value(f"{problem} must be one value, not a list")
         return tuple(_scalar(problem, entry) for entry in value)
     text = _scalar(problem, value)
     if option.follows in {Follows.INTEGER, Follows.NUMBER}:
         _check_number(option, problem, text)
     return (text,)
+
+
+def _as_map(option: KnownOption, problem: str, value: Mapping[Any, object]) -> tuple[str, ...]:
+    if option.name == "--component-residency":
+        return tuple(f"{name}={_scalar(problem, entry)}" for name, entry in value.items())
+    if option.name in MAP_KNOBS.values():
+        return (json.dumps({str(name): _scalar(problem, entry) for name, entry in value.items()}),)
+    if option.follows is Follows.TEXT and option.name not in PLACEMENT_OPTIONS and option.field not in _READ:
+        return ("{...}",)  # only shown
+    raise refuse_value(f"{problem} must be one value, not a map")
 
 
 def _scalar(problem: str, value: object) -> str:
@@ -334,7 +345,7 @@ def _check_supported(values: Mapping[str, tuple[str, ...]]) -> None:
     for problem, applies in refused.items():
         if applies:
             raise UnsupportedError(f"{problem}: predictions are for one GPU; leave it out")
-    if values.get("backend", ("auto",))[0] == "diffusers":
+    if values.get("backend", ("auto",)) == ("diffusers",):
         raise UnsupportedError("--backend diffusers runs another pipeline: only the native one is predicted")
     role = values.get("disagg_role", ("monolithic",))[0]
     if role != "monolithic":

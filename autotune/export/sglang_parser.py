@@ -45,6 +45,7 @@ class OptionParser(argparse.ArgumentParser):
         self._refuse_usage = refuse_usage
 
     def error(self, message: str) -> NoReturn:
+        """Refuse the line."""
         raise self._refuse_usage(message)
 
     def parse_known(self, argv: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

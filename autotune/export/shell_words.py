@@ -16,7 +16,8 @@ MAX_COMMAND_BYTES = 131_072
 
 _SUBCOMMANDS = ("serve", "generate")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
-_OPERATOR = re.compile(r"&&|\|\||[&|;]|[0-9]?>{1,2}.*|&>.*|<.*", re.DOTALL)
+_ENDS_COMMAND = ";&|"
+_OPERATOR = re.compile(rf"[{_ENDS_COMMAND}]+|[0-9]?>{{1,2}}.*|<.*", re.DOTALL)
 _COMMENT_LINE = re.compile(r"^\s*#.*$", re.MULTILINE)
 _CONTINUATION = re.compile(r"\\\r?\n")
 _EXAMPLE = "give it like 'sglang serve --model-path MiniMaxAI/MiniMax-H3 --performance-mode auto'"
@@ -70,7 +71,12 @@ def _split_words(text: str) -> list[str]:
     if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
         raise FlagError(f"the command holds NUL or bytes that are no text, which no command has: {_EXAMPLE}")
     try:
-        words = shlex.split(_CONTINUATION.sub("", _COMMENT_LINE.sub("", text)))
+        lexer = shlex.shlex(
+            _CONTINUATION.sub("", _COMMENT_LINE.sub("", text)), posix=True, punctuation_chars=_ENDS_COMMAND
+        )
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        words = list(lexer)
     except ValueError as error:
         raise FlagError(f"the command cannot be taken apart: {error}; close its quotes and escapes") from error
     if not words:

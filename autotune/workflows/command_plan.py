@@ -12,6 +12,7 @@ from autotune.catalog.entry import CatalogEntry
 from autotune.catalog.registry import find_model
 from autotune.export.component_groups import LAYERWISE_DEFAULT_GROUP, is_dit
 from autotune.export.read_back import plan_from_options
+from autotune.export.recipe import recipe_flags
 from autotune.export.server_command import ServerCommand
 from autotune.export.sglang_options import ServerOptions
 from autotune.model_facts import ModelFacts
@@ -67,9 +68,8 @@ def find_served_model(command: ServerCommand, typed: str | None) -> str:
         check_same_model(command, typed)
         return typed
     if os.path.exists(os.path.expanduser(command.model_path)):  # noqa: PTH110, PTH111 - Path's raise for odd names
-        # A name without a slash would be looked up in the catalog first.
-        is_plain = os.sep not in command.model_path
-        return str(PurePath(os.curdir)) + os.sep + command.model_path if is_plain else command.model_path
+        # A bare name would be looked up in the catalog first; the server takes what is there.
+        return command.model_path if os.sep in command.model_path else f"{os.curdir}{os.sep}{command.model_path}"
     if entry is None:
         raise InputError(
             f"the command serves {command.model_path!r}, which is neither in the catalog nor on this disk: name the "
@@ -87,7 +87,9 @@ def check_same_model(command: ServerCommand, name: str) -> None:
     served = _find_entry(command)
     named = _look_up(name)
     if served is not None and named is not None and served is not named:
-        raise InputError(f"the command serves {command.model_path!r} ({served.name}), which is not {name!r}: leave one out")
+        raise InputError(
+            f"the command serves {command.model_path!r} ({served.name}), which is not {name!r}: leave one out"
+        )
 
 
 def _find_entry(command: ServerCommand) -> CatalogEntry | None:
@@ -122,6 +124,25 @@ def find_recipe(command: ServerCommand, model: str) -> Recipe | None:
     if decodes_single_tiles or command.quality == "exact":
         return Recipe.EXACT
     return None if command.quality is None else Recipe.DEFAULT
+
+
+def check_facts(command: ServerCommand, facts: ModelFacts) -> None:
+    """Refuse facts of another model, variant or recipe than ``command`` runs, e.g. from a saved profile.
+
+    Raises:
+        InputError: they differ.
+    """
+    name, recipe = facts.model.name, facts.workload.recipe
+    check_same_model(command, name)
+    wanted = find_recipe(command, name)
+    if wanted not in {None, recipe}:
+        raise InputError(f"the command runs the recipe {wanted}, and the recipe {recipe} was asked for: leave one out")
+    variant = find_variant(command, name) or ""
+    if variant != facts.variant:
+        raise InputError(
+            f"the command runs {variant or 'the model as released'}, and the figures are of "
+            f"{facts.variant or 'the model as released'}: leave out --variant or --profile, or change the command"
+        )
 
 
 def plan_command(
@@ -195,7 +216,7 @@ def _with_dit_prefetch(options: ServerOptions, dits: list[DefaultPlacement]) -> 
 
 def _list_notes(command: ServerCommand, model: ModelSpec, plan: Plan) -> tuple[str, ...]:
     names = [component.name for component in model.components]
-    notes = [*command.warnings, *command.options.warnings_for(names)]
+    notes = list(command.options.warnings_for(names))
     streams = any(plan.streams(name) for name in names)
     if streams and parse_performance_mode(command.performance_mode) in PARKS_NON_LAYER_WEIGHTS:
         notes.append(
@@ -205,6 +226,18 @@ def _list_notes(command: ServerCommand, model: ModelSpec, plan: Plan) -> tuple[s
         )
     notes += [f"the prediction does not follow {words}" for words in list_unmodelled(command, model.name)]
     return tuple(dict.fromkeys(notes))
+
+
+def list_carried_over(command: ServerCommand, model: ModelSpec) -> list[str]:
+    """What somebody must know who replaces the placements of ``command`` by those of a searched plan."""
+    names = [component.name for component in model.components]
+    notes = list(command.options.warnings_for(names))
+    notes += [f"the prediction does not follow {words}" for words in list_unmodelled(command, model.name)]
+    exported = recipe_flags(model.name, Recipe.DEFAULT).flags
+    others = [words for words in command.ignored if words.partition(" ")[0] not in exported]
+    if others:
+        notes.append(f"the exported flags leave out what the base command says besides: {' '.join(others)}")
+    return list(dict.fromkeys(notes))
 
 
 def list_unmodelled(command: ServerCommand, model: str) -> list[str]:

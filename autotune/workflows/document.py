@@ -14,6 +14,7 @@ from autotune.profile import Profile
 from autotune.workflows.findings import list_findings
 from autotune.workflows.planning import Planned, PlanningSettings, build_evaluator
 from autotune.workflows.target import Target
+from autotune.workflows.variant_choice import variant_findings
 from runtime.hosting import HostTier
 from runtime.plan import Plan
 from runtime.plan_document import (
@@ -68,7 +69,11 @@ def build_document(
         cap=target.cap,
         plan=planned.chosen.plan,
         prediction=build_prediction(planned.chosen, evaluator),
-        findings=(*list_findings(planned, costs, target), *host_findings(planned.chosen, target)),
+        findings=(
+            *list_findings(planned, costs, target),
+            *host_findings(planned.chosen, target),
+            *variant_findings(profile.facts, target),
+        ),
         comparisons=_compare(planned, target),
         what_ifs=planned.what_ifs,
         tuning_gains=planned.tuning_gains,
@@ -76,6 +81,7 @@ def build_document(
         not_modelled=NOT_MODELLED,
         profile_id=profile.digest,
         variant=profile.facts.variant,
+        advice=planned.advice,
     )
 
 
@@ -151,6 +157,7 @@ def list_assumptions(profile: Profile, target: Target, settings: PlanningSetting
         f"host memory: {target.host.origin}",
         memory,
         f"engine: {settings.engine}; a request is a later one, after load and the first request",
+        *(f"fixed by the user, not searched: {fixed.describe()}" for fixed in settings.space.fixed),
         *profile.facts.notes,
     )
 

@@ -34,9 +34,22 @@ def list_findings(planned: Planned, costs: CostModel, target: Target) -> tuple[s
             f"{what_if.change} would make the fastest plan {format_seconds(max(saved_s, 0.0))} a request faster "
             f"({format_percent(max(what_if.gain_ratio, 0.0))})"
         )
+    findings += _same_output_switch(planned)
     if planned.study is not None:
         findings.append(_second_opinion(planned.study, planned.solution.optimum_score.latency_s))
     return tuple(findings)
+
+
+def _same_output_switch(planned: Planned) -> list[str]:
+    """The switch that saves most of those that leave the output as it is, if that is more than nothing."""
+    same = [item for item in planned.advice if item.same_output and item.gain_ratio is not None]
+    best = max(same, key=lambda item: item.gain_ratio or 0.0, default=None)
+    if best is None or best.then_s is None or best.now_s is None or (best.gain_ratio or 0.0) < UNCERTAINTY_RATIO:
+        return []
+    return [
+        f"{best.switch} would give the same output in {format_seconds(best.then_s)} a request instead of "
+        f"{format_seconds(best.now_s)} ({format_percent(best.gain_ratio or 0.0)} less)"
+    ]
 
 
 def _server_default(planned: Planned, target: Target) -> list[str]:

@@ -40,8 +40,8 @@ def fix_settings(model: ModelSpec, typed: Sequence[str], command: ServerCommand 
         command: from ``--base-command``; every placement setting that it states is fixed.
 
     Raises:
-        InputError: a setting that cannot be parsed or that the component cannot have, or two that contradict each other;
-            both are named.
+        InputError: a setting that cannot be parsed or that the component cannot have, or two that contradict each
+            other; both are named.
     """
     fixes = [fix for text in typed for fix in _read_typed(text, model)]
     if command is not None:

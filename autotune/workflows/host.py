@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.host_memory import read_host_memory
 from runtime.errors import InputError
@@ -55,6 +55,19 @@ def choose_host(wish: HostWish, *, on_this_machine: bool) -> HostSummary:
     available_bytes = max(0, memory_bytes - SYSTEM_BYTES - SERVER_BYTES)
     origin = f"{format_gib(memory_bytes, digits)}, {how}; {format_gib(available_bytes, digits)} of it for weights"
     return _summarize(wish, memory_bytes, available_bytes, origin, ())
+
+
+def change_host(host: HostSummary, *, added_bytes: int = 0, pins: bool | None = None) -> HostSummary:
+    """``host`` with more memory, or with pins turned on or off; a page cache that was not typed follows."""
+    before = HostMemory(available_bytes=host.available_bytes, pins=host.pins)
+    after = HostMemory(available_bytes=host.available_bytes + added_bytes, pins=host.pins if pins is None else pins)
+    return replace(
+        host,
+        memory_bytes=host.memory_bytes + added_bytes,
+        available_bytes=after.available_bytes,
+        pins=after.pins,
+        page_cache_bytes=after.cache_bytes if host.page_cache_bytes == before.cache_bytes else host.page_cache_bytes,
+    )
 
 
 def _read_this_machine(wish: HostWish) -> HostSummary:

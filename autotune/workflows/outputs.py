@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -43,12 +44,15 @@ def choose_folder(out: Path | None, model: str, now: datetime) -> Path:
     return out if out is not None else Path("runs") / f"{name}-{now:%Y%m%d-%H%M%S}"
 
 
-def check_folder(folder: Path, *, overwrite: bool, is_parent: bool = False) -> None:
+TABLE_FILES = frozenset({"table.csv"})
+
+
+def check_folder(folder: Path, *, overwrite: bool, is_parent: bool = False, known: frozenset[str] = RUN_FILES) -> None:
     """Refuse a folder that cannot take a run, before any work is done; or a parent that cannot take such a folder.
 
     Raises:
-        InputError: it is a file, holds anything but a run of this program, holds a run and ``overwrite`` is not set, or
-            cannot be written.
+        InputError: it is a file, holds anything but ``known`` files, holds some and ``overwrite`` is not set, or cannot
+            be written.
     """
     try:
         if folder.is_symlink() and not folder.exists():
@@ -56,7 +60,7 @@ def check_folder(folder: Path, *, overwrite: bool, is_parent: bool = False) -> N
         if folder.exists() and not folder.is_dir():
             raise InputError(f"--out {folder} is a file: name a folder")
         names = {path.name for path in folder.iterdir()} if folder.exists() and not is_parent else set()
-        foreign = sorted(names - RUN_FILES)
+        foreign = sorted(names - known)
         if foreign:
             raise InputError(f"--out {folder} holds {foreign[0]!r}, which is no file of a run: name another folder")
         if names and not overwrite:
@@ -82,13 +86,29 @@ def write_run(folder: Path, files: RunFiles, *, overwrite: bool) -> None:
         InputError: the folder is taken, or cannot be written.
     """
     check_folder(folder, overwrite=overwrite)
+    _replace_folder(folder, lambda draft: _write_files(draft, files))
+
+
+def write_table(folder: Path, records: Sequence[Mapping[str, object]], *, overwrite: bool) -> None:
+    """Write a table of plans as ``table.csv`` in a folder of its own.
+
+    Raises:
+        InputError: the folder is taken, or cannot be written.
+    """
+    check_folder(folder, overwrite=overwrite, known=TABLE_FILES)
+    text = pd.DataFrame(records).to_csv(index=False)
+    _replace_folder(folder, lambda draft: (draft / "table.csv").write_text(text, encoding="utf-8"))
+
+
+def _replace_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """Put what ``write`` makes of an empty folder in the place of ``folder``."""
     target = folder.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".layerstream-") as draft_name:
             draft = Path(draft_name) / "run"
             draft.mkdir()
-            _write_files(draft, files)
+            write(draft)
             replaced = Path(draft_name) / "replaced"
             if target.exists():
                 target.rename(replaced)

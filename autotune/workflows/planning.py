@@ -21,7 +21,7 @@ from autotune.workflows.target import Target
 from autotune.workload import Workload
 from runtime.engines.registry import DEFAULT_ENGINE, find_engine
 from runtime.plan import Placement, Plan
-from runtime.plan_document import TuningGain, WhatIf
+from runtime.plan_document import Advice, TuningGain, WhatIf
 from runtime.residency import Lifetime, Mode, Policy
 from runtime.units import GIB
 
@@ -86,6 +86,7 @@ class Planned:
         curve: the trade-off between latency and VRAM.
         what_ifs, tuning_gains: what would change the answer, and where tuning would pay.
         study: the Optuna sweep, if one was asked for.
+        advice: switches outside the search, if they were asked for.
     """
 
     solution: ExactSolution
@@ -99,6 +100,7 @@ class Planned:
     what_ifs: tuple[WhatIf, ...]
     tuning_gains: tuple[TuningGain, ...]
     study: StudyResult | None
+    advice: tuple[Advice, ...] = ()
 
     @property
     def gain_ratio(self) -> float:

@@ -82,8 +82,7 @@ def _parse_value(component: ComponentSpec, knob: str, value: str) -> object:
     low = 1 if knob == "prefetch" else 0
     if not low <= count <= max(component.max_layers, low):
         raise InputError(
-            f"{component.name}'s longest stack has {component.max_layers} layers; give {low} to "
-            f"{component.max_layers}"
+            f"{component.name}'s longest stack has {component.max_layers} layers; give {low} to {component.max_layers}"
         )
     return count
 

@@ -9,6 +9,7 @@ from autotune.profile import Profile
 from autotune.workflows.document import build_prediction, describe_workload, host_findings, list_assumptions
 from autotune.workflows.planning import PlanningSettings
 from autotune.workflows.target import Target
+from autotune.workflows.variant_choice import variant_findings
 from runtime.plan import Plan
 from runtime.plan_document import Prediction
 
@@ -18,6 +19,7 @@ class Simulation:
     """One plan's prediction, with what it was made for.
 
     Attributes:
+        variant: in which of its catalog's other ways the model runs; empty for as released.
         fits: whether the peak stays within the cap.
         streamed_latency_s: a later request with everything streamed, for comparison.
         warnings: what makes the figures too good.
@@ -34,6 +36,7 @@ class Simulation:
     streamed_latency_s: float
     warnings: tuple[str, ...]
     assumptions: tuple[str, ...]
+    variant: str = ""
 
 
 def simulate_plan(
@@ -51,6 +54,7 @@ def simulate_plan(
         prediction=build_prediction(evaluation, evaluator),
         fits=evaluation.peak.charged_bytes <= target.cap.effective_bytes,
         streamed_latency_s=evaluator.score(streamed).latency_s,
-        warnings=host_findings(evaluation, target),
+        warnings=(*host_findings(evaluation, target), *variant_findings(profile.facts, target)),
         assumptions=list_assumptions(profile, target, settings),
+        variant=profile.facts.variant,
     )

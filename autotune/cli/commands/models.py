@@ -11,7 +11,7 @@ from reports.tables import Table
 
 
 def models(*, json: JsonOption = False) -> None:
-    """List the models of the catalog, their aliases and default workloads."""
+    """List the models of the catalog, their aliases, default workloads and variants."""
     if json:
         print_json(
             [
@@ -21,6 +21,7 @@ def models(*, json: JsonOption = False) -> None:
                     "title": entry.title,
                     "default_workload": asdict(entry.default_workload),
                     "sources": entry.sources,
+                    "variants": entry.variants,
                 }
                 for entry in CATALOG
             ]
@@ -31,6 +32,29 @@ def models(*, json: JsonOption = False) -> None:
     )
     columns = ("name", "aliases", "what it is", "default workload")
     print_table(Table(title="Models", columns=columns, rows=rows, foldable=frozenset(columns[2:])))
+    print_table(_variant_table())
+    for entry in CATALOG:
+        for variant in entry.variants:
+            print_lines(["", f"{entry.name} --variant {variant.name}: {variant.note}."])
+            print_lines([f"server: {' '.join(variant.flags)}"], bullet="- ")
     for entry in CATALOG:
         print_lines(["", f"{entry.name}, where its configuration comes from:"])
         print_lines(entry.sources, bullet="- ")
+
+
+def _variant_table() -> Table:
+    """Every variant of every model: whether it changes the output, and what it needs."""
+    rows = tuple(
+        (
+            entry.name,
+            variant.name,
+            "same" if variant.same_output else "changes",
+            "another" if variant.needs_checkpoint else "released",
+            ", ".join(variant.dtypes) or "any",
+            variant.title,
+        )
+        for entry in CATALOG
+        for variant in entry.variants
+    )
+    columns = ("model", "--variant", "output", "checkpoint", "card computes in", "what it is")
+    return Table(title="Variants", columns=columns, rows=rows, foldable=frozenset({"what it is"}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,19 +12,24 @@ from typing import Annotated
 import typer
 
 from autotune.cli import options as opt
+from autotune.cli.command_inputs import Wishes, merge_wishes, read_command
 from autotune.cli.console import Steps, print_error, print_json, print_lines, show_steps
-from autotune.cli.run_inputs import Inputs, read_inputs
+from autotune.cli.run_inputs import Inputs, is_auto, read_inputs, take_fastest_variant
 from autotune.cli.show import show_document
 from autotune.collector import paused_collector
 from autotune.exact import DEFAULT_TIE_RATIO
 from autotune.export.dialects import RECORDED_TARGET, find_dialect
+from autotune.export.server_command import ServerCommand, explain_unknown
 from autotune.export.sglang import Export
 from autotune.space import DEFAULT_MAX_PREFETCH, SearchSpace
 from autotune.study import StudySettings, check_storage
 from autotune.study_sampler import SamplerName
+from autotune.workflows.advice import find_advice
+from autotune.workflows.command_plan import check_facts, list_carried_over
 from autotune.workflows.document import build_document
 from autotune.workflows.export_run import default_model_path, export_document, is_server
 from autotune.workflows.findings import describe_nothing_fits
+from autotune.workflows.fixed_settings import fix_settings
 from autotune.workflows.outputs import RunFiles, check_folder, choose_folder, write_run
 from autotune.workflows.planning import NothingFits, Planned, PlanningSettings, make_plan
 from runtime.engines.registry import DEFAULT_ENGINE
@@ -45,7 +51,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     pin_cpu_memory: opt.PinOption = True,
     link_rate: opt.LinkOption = None,
     profile: opt.ProfileOption = None,
-    variant: opt.VariantOption = None,
+    variant: opt.FastestVariantOption = None,
     width: opt.WidthOption = None,
     height: opt.HeightOption = None,
     frames: opt.FramesOption = None,
@@ -55,12 +61,25 @@ def search(  # noqa: PLR0913 - one parameter per option
     recipe: opt.RecipeOption = None,
     engine: opt.EngineOption = DEFAULT_ENGINE,
     reserve: opt.ReserveOption = "512MiB",
+    base_command: Annotated[
+        str | None,
+        typer.Option(
+            "--base-command", help="A server's command, or @file with one: what it places stays, the rest is searched."
+        ),
+    ] = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option("--fix", help="component.knob=value that stays as it is, e.g. video_vae.resident=36."),
+    ] = None,
     max_prefetch: Annotated[int, typer.Option("--max-prefetch", help="Largest prefetch size tried.")] = (
         DEFAULT_MAX_PREFETCH
     ),
     tie_ratio: Annotated[
         float, typer.Option("--tie-ratio", help="Plans this close to the fastest count as equally fast.")
     ] = DEFAULT_TIE_RATIO,
+    advice: Annotated[
+        bool, typer.Option("--advice/--no-advice", help="Say what other switches would give; takes some seconds.")
+    ] = True,
     trials: Annotated[int, typer.Option("--trials", help="Optuna trials; 0 for none.", min=0)] = 100,
     sampler: Annotated[SamplerName, typer.Option("--sampler", help="Optuna sampler.")] = SamplerName.TPE,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the sampler.", min=0)] = 0,
@@ -87,19 +106,11 @@ def search(  # noqa: PLR0913 - one parameter per option
     )
     check_folder(out or Path("runs"), overwrite=overwrite, is_parent=out is None)
     check_storage(storage)
-    with show_steps() as progress:
-        inputs = read_inputs(
+    command = read_command(base_command, "--base-command", engine)
+    wishes = merge_wishes(
+        command,
+        Wishes(
             model=model,
-            profile=profile,
-            device=device,
-            vram_cap=vram_cap,
-            host=opt.read_host_wish(
-                host_memory=host_memory,
-                disk_rate=disk_rate,
-                page_cache_room=page_cache_room,
-                pin_cpu_memory=pin_cpu_memory,
-            ),
-            link_rate=link_rate,
             variant=variant,
             shape={
                 "width": width,
@@ -110,16 +121,44 @@ def search(  # noqa: PLR0913 - one parameter per option
                 "batch": batch,
                 "recipe": recipe,
             },
+            host=opt.read_host_wish(
+                host_memory=host_memory,
+                disk_rate=disk_rate,
+                page_cache_room=page_cache_room,
+                pin_cpu_memory=pin_cpu_memory,
+            ),
+        ),
+        has_profile=profile is not None,
+    )
+    decision = ""
+    with show_steps() as progress:
+        inputs = read_inputs(
+            model=wishes.model,
+            profile=profile,
+            device=device,
+            vram_cap=vram_cap,
+            host=wishes.host,
+            link_rate=link_rate,
+            variant=None if is_auto(wishes.variant) else wishes.variant,
+            shape=wishes.shape,
             refresh=refresh,
             notify=progress.notify,
         )
+        settings = replace(settings, space=_fix_space(settings.space, inputs, fix or [], command))
         with paused_collector():
+            if is_auto(wishes.variant):
+                inputs, decision = take_fastest_variant(inputs, settings, progress.notify)
             answer = _plan(inputs, settings, progress, _study(trials, sampler, seed, storage, inputs))
+            if advice and isinstance(answer, Planned):
+                answer = _advise(answer, inputs, settings, progress)
     if isinstance(answer, NothingFits):
         _report_nothing_fits(answer, inputs, as_json=json)
         raise typer.Exit(EXIT_NOTHING_FITS)
     document = build_document(answer, inputs.profile, inputs.target, settings, command=_command_line(), created=now)
-    exported, path, refusal = _export(document, target, model_path)
+    if decision:
+        document = replace(document, findings=(document.findings[0], decision, *document.findings[1:]))
+    served = command.model_path if command is not None else None
+    exported, path, refusal = _export(document, target, model_path or served)
     folder = choose_folder(out, inputs.facts.model.name, now)
     files = RunFiles(
         document=document,
@@ -139,6 +178,23 @@ def search(  # noqa: PLR0913 - one parameter per option
     if refusal is not None:
         # The plan is kept, with flags for the version that it was simulated for.
         raise refusal
+
+
+def _advise(planned: Planned, inputs: Inputs, settings: PlanningSettings, progress: Steps) -> Planned:
+    """``planned`` with what other switches would give."""
+    found = find_advice(
+        planned.chosen, inputs.facts, inputs.target, settings, catalog=inputs.catalog, notify=progress.notify
+    )
+    return replace(planned, advice=found.advice, what_ifs=(*planned.what_ifs, *found.what_ifs))
+
+
+def _fix_space(space: SearchSpace, inputs: Inputs, typed: list[str], command: ServerCommand | None) -> SearchSpace:
+    """``space`` without what the user has decided; what the base command asks for besides is told."""
+    if command is not None:
+        check_facts(command, inputs.facts)
+        for note in (*explain_unknown(command), *list_carried_over(command, inputs.facts.model)):
+            print_error(f"note: {note}")
+    return replace(space, fixed=fix_settings(inputs.facts.model, typed, command))
 
 
 def _show(document: PlanDocument, exported: Export | None, folder: Path) -> None:

@@ -8,9 +8,15 @@ from typing import Annotated
 import typer
 
 from autotune.cli import options as opt
+from autotune.cli.command_inputs import Wishes, merge_wishes, read_command
 from autotune.cli.console import print_json, print_lines, print_table, show_steps
-from autotune.cli.run_inputs import read_inputs
+from autotune.cli.run_inputs import Inputs, read_inputs
+from autotune.cli.show_command import show_comparison, show_understood
+from autotune.collector import paused_collector
+from autotune.export.server_command import ServerCommand
 from autotune.trace_timeline import trace_request
+from autotune.workflows.command_plan import check_facts
+from autotune.workflows.command_report import plan_on_target, report_command
 from autotune.workflows.outputs import write_json
 from autotune.workflows.planning import PlanningSettings, build_evaluator, streamed_plan
 from autotune.workflows.settings_text import apply_settings
@@ -19,6 +25,7 @@ from reports.markdown import describe_workload
 from reports.simulation import simulated_uses_table
 from reports.tables import describe_hosting, host_table, memory_table
 from runtime.engines.registry import DEFAULT_ENGINE
+from runtime.errors import InputError
 from runtime.units import format_gib, format_seconds, parse_bytes
 
 
@@ -28,6 +35,10 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="component.knob=value, e.g. transformer.resident=10, video_vae.mode=resident."),
+    ] = None,
+    from_command: Annotated[
+        str | None,
+        typer.Option("--from-command", help='Predict a server\'s command, e.g. "sglang serve ...", or @file with one.'),
     ] = None,
     vram_cap: opt.CapOption = None,
     device: opt.DeviceOption = None,
@@ -53,21 +64,15 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     refresh: opt.RefreshOption = False,
     json: opt.JsonOption = False,
 ) -> None:
-    """Predict one plan: everything streamed with the server's default knobs, changed by --set."""
+    """Predict one plan: everything streamed with the server's default knobs, changed by --set, or a command's."""
     planning = PlanningSettings(engine=engine, reserve_bytes=parse_bytes(reserve))
-    with show_steps() as progress:
-        inputs = read_inputs(
+    command = read_command(from_command, "--from-command", engine)
+    if command is not None and settings:
+        raise InputError("--set changes the streamed plan and --from-command is a plan of its own: leave one out")
+    wishes = merge_wishes(
+        command,
+        Wishes(
             model=model,
-            profile=profile,
-            device=device,
-            vram_cap=vram_cap,
-            host=opt.read_host_wish(
-                host_memory=host_memory,
-                disk_rate=disk_rate,
-                page_cache_room=page_cache_room,
-                pin_cpu_memory=pin_cpu_memory,
-            ),
-            link_rate=link_rate,
             variant=variant,
             shape={
                 "width": width,
@@ -78,9 +83,31 @@ def simulate(  # noqa: PLR0913 - one parameter per option
                 "batch": batch,
                 "recipe": recipe,
             },
+            host=opt.read_host_wish(
+                host_memory=host_memory,
+                disk_rate=disk_rate,
+                page_cache_room=page_cache_room,
+                pin_cpu_memory=pin_cpu_memory,
+            ),
+        ),
+        has_profile=profile is not None,
+    )
+    with show_steps() as progress:
+        inputs = read_inputs(
+            model=wishes.model,
+            profile=profile,
+            device=device,
+            vram_cap=vram_cap,
+            host=wishes.host,
+            link_rate=link_rate,
+            variant=wishes.variant,
+            shape=wishes.shape,
             refresh=refresh,
             notify=progress.notify,
         )
+    if command is not None:
+        _simulate_command(command, inputs, planning, timeline=timeline, as_json=json)
+        return
     base = streamed_plan(inputs.facts, engine)
     plan = apply_settings(base, inputs.facts.model, settings or [])
     evaluator = build_evaluator(inputs.facts, inputs.target, planning)
@@ -93,13 +120,30 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         _show(simulation)
 
 
+def _simulate_command(
+    command: ServerCommand, inputs: Inputs, planning: PlanningSettings, *, timeline: Path | None, as_json: bool
+) -> None:
+    check_facts(command, inputs.facts)
+    planned = plan_on_target(command, inputs.facts, inputs.target)
+    if timeline is not None:
+        write_json(timeline, trace_request(build_evaluator(inputs.facts, inputs.target, planning), planned.plan))
+    with show_steps() as progress, paused_collector():
+        report = report_command(command, planned, inputs.profile, inputs.target, planning, notify=progress.notify)
+    if as_json:
+        print_json(report)
+        return
+    show_understood(report)
+    _show(report.simulation)
+    show_comparison(report)
+
+
 def _show(simulation: Simulation) -> None:
     prediction = simulation.prediction
     fits = "fits" if simulation.fits else "does not fit"
     print_lines(
         [
-            f"Estimated, not measured. {describe_workload(simulation.workload)} Device: {simulation.device}. "
-            f"Host: {simulation.host}. Cap: {simulation.cap}.",
+            f"Estimated, not measured. {describe_workload(simulation.workload, simulation.variant)} Device: "
+            f"{simulation.device}. Host: {simulation.host}. Cap: {simulation.cap}.",
             f"A later request takes {format_seconds(prediction.latency_s)} (the first one after load "
             f"{format_seconds(prediction.first_latency_s)}; streamed with the server's default knobs "
             f"{format_seconds(simulation.streamed_latency_s)}) and is charged "
