@@ -3,6 +3,11 @@
 A plan's latency is bounded below by the sum of its components' own times, with the one copy ahead that meets a use
 counted in (``bound_s``); the bound is the latency itself unless a copy ahead outlasts the use that it meets. Plans are
 visited in the order of the bound and replayed whole, until no bound is left below the best replayed latency.
+
+Where the host cannot pin every layer, a component's times depend on what the others leave of its memory. The states of
+the host are then rounded (``autotune.host_states``), placements within a small slack of each other count as one, and
+the answer is refined: neighbours under true states, until none is better. That is no proof; brute force on small models
+agrees (``tests/property/test_host_properties.py``).
 """
 
 from __future__ import annotations
@@ -19,12 +24,12 @@ from autotune.collector import paused_collector
 from autotune.evaluate import Evaluator, Score
 from autotune.host_states import HostChoices, build_graph
 from autotune.options import (
-    count_changes,
     Floats,
     Ints,
     OptionTable,
     Rows,
     compute_options,
+    count_changes,
     find_undominated,
     meets,
     with_traces,
@@ -33,6 +38,7 @@ from autotune.own_use import CopyAhead, replay_use
 from autotune.space import SearchSpace
 from runtime.errors import UnsupportedError
 from runtime.plan import Placement, Plan
+from runtime.units import MIB
 
 DEFAULT_TIE_RATIO = 0.005
 
@@ -52,10 +58,15 @@ NEVER_BYTES = 2**62
 
 # Where states of the host are rounded, placements this close in time (as a share of a request) count as equally fast;
 # with a handful of components that stays below the default tie ratio.
-_SLACK_RATIO = 0.0005
+_SLACK_RATIO = 0.0001
 
-# Arrays of more plans than this take longer than a larger slack costs; the refinement makes up for it.
+# Under rounded states plans look slower than they are by up to about this share; ties are looked for that far.
+_ROUNDED_STATES_RATIO = 0.004
+
+# Arrays of more plans than this take longer than a larger slack costs; the refinement makes up for it. A space that is
+# too large to be exact is treated so, too.
 _ROUNDED_COMBINATIONS = 5_000_000
+_FIRST_SLACK_BYTES, _LAST_SLACK_BYTES = 8 * MIB, 1024 * MIB
 
 # The refinement looks this far, and this often.
 _NEAR_LAYERS = 2
@@ -178,7 +189,7 @@ class ExactSolver:
         best = self._climb(self._plan(optimum), lambda score: (score.latency_s,), cap_bytes)
         best_score = self.evaluator.score(best)
         threshold_s = best_score.latency_s * (1 + tie_ratio)
-        tied = fits[self.bound_s[fits] <= threshold_s]
+        tied = fits[self.bound_s[fits] <= threshold_s * (1 + _ROUNDED_STATES_RATIO)]
         order = tied[np.lexsort((self.bound_s[tied], self.changed[tied], self.charged_bytes[tied]))]
         start = next(
             (self._plan(row) for row in order[:_MOST_TRIED] if self._score(row).latency_s <= threshold_s), best
@@ -232,13 +243,13 @@ class ExactSolver:
             for other in self._all_placements[component]
             if other != placement
             and (
-                other.mode is not placement.mode
-                and other.resident == 0
-                and other.prefetch == 1
-                or other.mode is placement.mode
-                and abs(other.resident - placement.resident) <= _NEAR_LAYERS
-                and abs(other.prefetch - placement.prefetch) <= 1
-                and (other.resident == placement.resident) + (other.prefetch == placement.prefetch) >= 1
+                (other.mode is not placement.mode and other.resident == 0 and other.prefetch == 1)
+                or (
+                    other.mode is placement.mode
+                    and abs(other.resident - placement.resident) <= _NEAR_LAYERS
+                    and abs(other.prefetch - placement.prefetch) <= 1
+                    and (other.resident == placement.resident) + (other.prefetch == placement.prefetch) >= 1
+                )
             )
         ]
 
@@ -298,7 +309,8 @@ class ExactSolver:
         Sets ``tables``, ``choices`` and ``placements`` to what is left.
         """
         self.tables, self.choices = tables, choices
-        slack_s = 0.0 if self._is_exact else _SLACK_RATIO * sum(float(table.own_s.min()) for table in tables)
+        least_slack_s = _SLACK_RATIO * sum(float(table.own_s.min()) for table in tables)
+        slack_s = 0.0 if self._is_exact else least_slack_s
         self.placements = [tuple(rows) for rows in placements]
         waits = [meets(self.evaluator, index, self._aheads_of_others(index)) for index in range(len(tables))]
         for waiting in (False, True):
@@ -306,14 +318,17 @@ class ExactSolver:
                 aheads = self._aheads_of_others(index) if waiting else ()
                 tables[index] = with_traces(self.evaluator, tables[index], aheads)
                 self._keep(index, slack_s)
-        while slack_s and math.prod(len(rows) for rows in self.placements) > _ROUNDED_COMBINATIONS:
-            slack_s *= 2
+        slack_bytes = _FIRST_SLACK_BYTES
+        most = _MOST_COMBINATIONS if self._is_exact else _ROUNDED_COMBINATIONS
+        while math.prod(len(rows) for rows in self.placements) > most and slack_bytes <= _LAST_SLACK_BYTES:
+            self._is_exact = False
+            slack_s, slack_bytes = max(slack_s * 2, least_slack_s), slack_bytes * 2
             for index in range(len(tables)):
-                self._keep(index, slack_s)
+                self._keep(index, slack_s, slack_bytes)
 
-    def _keep(self, index: int, slack_s: float) -> None:
+    def _keep(self, index: int, slack_s: float, slack_bytes: int = 0) -> None:
         """Drop what is dominated among the placements of one component."""
-        rows = find_undominated(self.tables[index], self.choices[index], slack_s)
+        rows = find_undominated(self.tables[index], self.choices[index], slack_s, slack_bytes)
         self.choices[index] = self.choices[index].take(rows)
         self.placements[index] = tuple(self.placements[index][row] for row in rows)
 

@@ -28,7 +28,7 @@ from runtime.residency import Mode
 Indices = npt.NDArray[np.intp]
 
 # Each step multiplies the options to be predicted; the solver refines its answer with true states afterwards.
-_STEPS = 16
+_STEPS = 32
 _AMPLE_BYTES = 2**50
 
 

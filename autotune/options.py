@@ -169,12 +169,12 @@ def _trace_use(
     return times
 
 
-def find_undominated(table: OptionTable, choices: HostChoices, slack_s: float = 0.0) -> Rows:
+def find_undominated(table: OptionTable, choices: HostChoices, slack_s: float = 0.0, slack_bytes: int = 0) -> Rows:
     """The placements that no other one beats or equals in everything that a whole plan can feel, in any state.
 
     A placement can replace another only if it leaves the host as much memory: the others then pin as much. Order of the
     survivors: by own time in the first state, then by settings changed, then by bytes; the other way round where a
-    placement that is slower by up to ``slack_s`` may replace another.
+    placement that is slower by up to ``slack_s``, or needs up to ``slack_bytes`` more, may replace another.
     """
     option = choices.option
     first = option[0]
@@ -191,7 +191,7 @@ def find_undominated(table: OptionTable, choices: HostChoices, slack_s: float = 
     keys = [table.phase_bytes[first].max(axis=1), table.changed[first], times[:, 0]]
     if not slack_s:
         keys = [times[:, 0], table.changed[first], *bytes_and_more.T]
-    slack = np.where(np.arange(columns.shape[1]) < times.shape[1], slack_s, 0.0)
+    slack = np.where(np.arange(columns.shape[1]) < times.shape[1], slack_s, float(slack_bytes))
     order = np.lexsort(keys[::-1])
     no_more = _copies_no_more(table.aheads)
     aheads = table.ahead[option].T
