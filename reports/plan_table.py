@@ -44,6 +44,7 @@ def plan_table(rows: tuple[PlanRow, ...]) -> Table:
         rows=tuple(map(_cells, rows)),
         numeric=frozenset({"cap", "time", "VRAM charged", "safest choice"}),
         foldable=frozenset({"stays on the device", "waits on the host"}),
+        optional=("waits on the host", "VRAM charged"),
     )
 
 

@@ -21,6 +21,7 @@ from reports.tables import Table
 # Output that goes to a file or a pipe is not cut to the 80 columns that terminals once had.
 _PIPED_WIDTH = 120
 _GAP = 2
+_FOLDED_WIDTH = 20
 
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
@@ -131,9 +132,10 @@ def _fit(table: Table, width: int) -> Table:
 
 
 def _natural_width(table: Table) -> int:
-    widths = [
-        max(len(cell) for cell in (name, *(row[index] for row in table.rows))) + _GAP
-        for index, name in enumerate(table.columns)
-    ]
+    """Characters that ``table`` takes; a column whose text may be folded is counted as far as it can still be read."""
+    widths = []
+    for index, name in enumerate(table.columns):
+        longest = max(len(cell) for cell in (name, *(row[index] for row in table.rows)))
+        widths.append((min(longest, _FOLDED_WIDTH) if name in table.foldable else longest) + _GAP)
     # One character of frame before, between and after the columns.
     return sum(widths) + len(widths) + 1

@@ -239,7 +239,8 @@ def test_whatever_the_driver_says_is_an_answer_or_no_gpu(changes, code, message,
     assert found == code
     assert message in " ".join((out + err).split())
     if message == "found on this machine":
-        assert "20.00 GiB: what is free" in out
+        assert "20.00 GiB: what is free" in " ".join(out.split())
+        assert "this machine's" in " ".join(out.split())
 
 
 START = "import sys; sys.argv[0] = 'autotune'; from autotune.cli import main; main()"
