@@ -14,12 +14,17 @@ from runtime.engines.lifecycle import number_work
 from runtime.engines.protocol import list_stacks
 from runtime.errors import UnsupportedError
 from runtime.hosting import HostMemory, HostTier
-from runtime.model_spec import LayerSpec
+from runtime.model_spec import ComponentSpec, LayerSpec
 from runtime.plan import Placement, Plan
 from runtime.residency import Mode
 
 Hostings = tuple[ComponentHosting | None, ...]
 """Per component where its layers wait on the host; None where every layer is pinned, or where it does not matter."""
+
+
+# How a layer is copied; a mapped one reads from the page cache where that keeps its component's stream.
+_KINDS = 4
+_PINNED, _PAGEABLE, _MAPPED, _MAPPED_CACHED = range(_KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,9 @@ class CostModel:
         self._cache_keeps_all = self._cache_bytes >= sum(layer.view_bytes for layer in layers)
         counts = [sum(len(stack.layers) for stack in part.stacks) for part in facts.model.components]
         self._first_slots = tuple(accumulate(counts, initial=0))
+        self._slots_by_kind = [
+            tuple(self._list_slots(component, kind) for kind in range(_KINDS)) for component in facts.model.components
+        ]
         self._stacks = {
             (index, stack.name): _StackCosts(
                 copy_s=tuple(layer.run_bytes / rates.pinned_bytes_per_s for layer in stack.layers),
@@ -139,21 +147,37 @@ class CostModel:
 
     def _compute_slots_when(self, component: int, hosting: ComponentHosting | None) -> _ComponentSlots:
         """Copies of every layer of one component."""
-        spec, rates = self.facts.model.components[component], self.rates
-        is_kept = hosting is not None and hosting.mapped_bytes <= self._cache_bytes
-        slots: list[_SlotCosts] = []
-        for position, stack in enumerate(spec.stacks):
-            found = hosting.stacks[position] if hosting is not None and hosting.stacks else None
-            for index, layer in enumerate(stack.layers):
-                tier = found.tiers[index] if found is not None else None
-                if tier is HostTier.PAGEABLE:
-                    sync_s = layer.run_bytes / rates.pageable_bytes_per_s
-                    slots.append(_SlotCosts(copy_s=0.0, sync_s=sync_s, blocking_s=sync_s))
-                elif tier is HostTier.MAPPED:
-                    slots.append(self._mapped_costs(layer, is_kept=is_kept))
-                else:
-                    slots.append(_SlotCosts(copy_s=layer.run_bytes / rates.pinned_bytes_per_s))
+        kinds = self._kinds_of(component, hosting)
+        if not any(kinds):
+            return self._slots_by_kind[component][_PINNED]
+        by_kind = self._slots_by_kind[component]
+        picked = [by_kind[kind] for kind in kinds]
         first_slot = self._first_slots[component]
+        return _ComponentSlots(
+            copy_s=tuple([slots.copy_s[layer] for layer, slots in enumerate(picked)]),
+            sync_s=tuple([slots.sync_s[layer] for layer, slots in enumerate(picked)]),
+            is_mapped=tuple([slots.is_mapped[layer] for layer, slots in enumerate(picked)]),
+            read_s=tuple([slots.read_s[layer] for layer, slots in enumerate(picked)]),
+            first_read_s=tuple([slots.first_read_s[layer] for layer, slots in enumerate(picked)]),
+            blocking_s=tuple([slots.blocking_s[layer] for layer, slots in enumerate(picked)]),
+            disk_bytes=tuple([slots.disk_bytes[layer] for layer, slots in enumerate(picked)]),
+            first_disk_bytes=tuple([slots.first_disk_bytes[layer] for layer, slots in enumerate(picked)]),
+            mapped=tuple([first_slot + layer for layer, kind in enumerate(kinds) if kind >= _MAPPED]),
+        )
+
+    def _kinds_of(self, component: int, hosting: ComponentHosting | None) -> list[int]:
+        """How each layer of one component is copied."""
+        if hosting is None or not hosting.stacks:
+            stacks = self.facts.model.components[component].stacks
+            return [_PINNED] * sum(len(stack.layers) for stack in stacks)
+        mapped = _MAPPED_CACHED if hosting.mapped_bytes <= self._cache_bytes else _MAPPED
+        kinds = {None: _PINNED, HostTier.PINNED: _PINNED, HostTier.PAGEABLE: _PAGEABLE, HostTier.MAPPED: mapped}
+        return [kinds[tier] for stack in hosting.stacks for tier in stack.tiers]
+
+    def _list_slots(self, spec: ComponentSpec, kind: int) -> _ComponentSlots:
+        """Copies of every layer of one component, if all are copied alike."""
+        layers = [layer for stack in spec.stacks for layer in stack.layers]
+        slots = [self._slot_costs(layer, kind) for layer in layers]
         return _ComponentSlots(
             copy_s=tuple(slot.copy_s for slot in slots),
             sync_s=tuple(slot.sync_s for slot in slots),
@@ -163,14 +187,18 @@ class CostModel:
             blocking_s=tuple(slot.blocking_s for slot in slots),
             disk_bytes=tuple(slot.disk_bytes for slot in slots),
             first_disk_bytes=tuple(slot.first_disk_bytes for slot in slots),
-            mapped=tuple(first_slot + index for index, slot in enumerate(slots) if slot.is_mapped),
+            mapped=(),
         )
 
-    def _mapped_costs(self, layer: LayerSpec, *, is_kept: bool) -> _SlotCosts:
-        rates, keeps_all = self.rates, self._cache_keeps_all
+    def _slot_costs(self, layer: LayerSpec, kind: int) -> _SlotCosts:
+        rates, keeps_all, is_kept = self.rates, self._cache_keeps_all, kind == _MAPPED_CACHED
+        if kind == _PINNED:
+            return _SlotCosts(copy_s=layer.run_bytes / rates.pinned_bytes_per_s)
+        if kind == _PAGEABLE:
+            sync_s = layer.run_bytes / rates.pageable_bytes_per_s
+            return _SlotCosts(copy_s=0.0, sync_s=sync_s, blocking_s=sync_s)
         cached_s = layer.view_bytes / rates.pageable_bytes_per_s
         disk_s = layer.view_bytes / rates.disk_bytes_per_s
-        first_s = cached_s if keeps_all else disk_s
         # The first load after start-up is not the courier's: the host faults the pages in, then copies as if pageable.
         blocking_s = layer.run_bytes / rates.pageable_bytes_per_s + (0.0 if keeps_all else disk_s)
         return _SlotCosts(
@@ -178,7 +206,7 @@ class CostModel:
             sync_s=layer.transformed_bytes / rates.pageable_bytes_per_s,
             is_mapped=True,
             read_s=cached_s if is_kept else disk_s,
-            first_read_s=first_s,
+            first_read_s=cached_s if keeps_all else disk_s,
             blocking_s=blocking_s,
             disk_bytes=0 if is_kept else layer.view_bytes,
             first_disk_bytes=0 if keeps_all else layer.view_bytes,

@@ -2,11 +2,14 @@
 
 Measured, on whatever machine runs it:
 
+- on two hosts: one on which every layer is pinned, and one of 64 GB, where layers wait in pageable memory or mapped and
+  the search is refined instead of proven.
 - evaluations per second: distinct random whole-request plans, each put together from its components' host programs and
   replayed in full (latency of a later request) with its peak over the whole life. No result is reused; what is kept
   between plans is the host program and the phase bytes of a component's placement, which do not depend on the others.
   Both processes start cold, with the cycle collector paused as the solver pauses it. One process and two are reported.
-- exact solve: building the tables of all placements (prefetch 1 to 8) from nothing, then solving each cap.
+- exact solve: building the tables of all placements (prefetch 1 to 8) that stay within the card and 2 GiB more, as a
+  search does, from nothing; then solving each cap.
 - reference loop: ten million additions in plain Python, before and after everything else. Machines that share their
   cores change speed within minutes; times of two runs compare only as multiples of it.
 - Optuna: gap of the best feasible trial to the exact optimum after 100 and 300 trials, cold (median and worst of three
@@ -33,27 +36,29 @@ from autotune.capture_cache import load_model_facts
 from autotune.collector import paused_collector
 from autotune.evaluate import Evaluator
 from autotune.exact import ExactSolver
-from autotune.hardware import find_device
-from autotune.rates import derive_rates
 from autotune.space import SearchSpace
 from autotune.study import StudySettings, run_study
 from autotune.study_space import StudySpace
+from autotune.workflows.host import HostWish
 from autotune.workflows.planning import PlanningSettings, build_evaluator
+from autotune.workflows.target import resolve_target
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.plan import Plan
 from runtime.units import GIB
 
 DEVICE = "rtx-5090"
 MODELS = ("H3", "Qwen-Image")
+HOSTS = {"ample": 192 * GIB, "64 GB": 64 * 10**9}
 CAPS_GIB = (12, 16, 24, 32)
 PLANS = 6_000
 SEEDS = (0, 1, 2)
 
 
-def make_evaluator(model: str) -> Evaluator:
+def make_evaluator(model: str, host: str) -> Evaluator:
     """A fresh evaluator: nothing is kept from an earlier one."""
-    device = find_device(DEVICE)
-    return build_evaluator(load_model_facts(model), derive_rates(device), device.context_bytes, PlanningSettings())
+    wish = HostWish(memory_bytes=HOSTS[host])
+    target = resolve_target(device=DEVICE, detection=None, vram_cap_bytes=None, host=wish, pinned_bytes_per_s=None)
+    return build_evaluator(load_model_facts(model), target, PlanningSettings())
 
 
 def draw_plans(model: str, count: int, seed: int) -> list[Plan]:
@@ -67,10 +72,10 @@ def draw_plans(model: str, count: int, seed: int) -> list[Plan]:
     return list(plans)
 
 
-def score_all(job: tuple[str, int, int]) -> float:
-    """Seconds to score ``count`` plans of ``model`` from cold."""
-    model, count, seed = job
-    plans, evaluator = draw_plans(model, count, seed), make_evaluator(model)
+def score_all(job: tuple[str, str, int, int]) -> float:
+    """Seconds to score ``count`` plans of ``model`` on ``host`` from cold."""
+    model, host, count, seed = job
+    plans, evaluator = draw_plans(model, count, seed), make_evaluator(model, host)
     with paused_collector():
         begin = time.perf_counter()
         for plan in plans:
@@ -78,20 +83,20 @@ def score_all(job: tuple[str, int, int]) -> float:
         return time.perf_counter() - begin
 
 
-def measure_evaluations(model: str) -> dict[str, float]:
+def measure_evaluations(model: str, host: str) -> dict[str, float]:
     """Plans per second in one process, and in two that run at once."""
-    one_s = score_all((model, PLANS, 0))
+    one_s = score_all((model, host, PLANS, 0))
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        both = list(pool.map(score_all, [(model, PLANS, 1), (model, PLANS, 2)]))
+        both = list(pool.map(score_all, [(model, host, PLANS, 1), (model, host, PLANS, 2)]))
     return {"one_process_per_s": PLANS / one_s, "two_processes_per_s": 2 * PLANS / max(both)}
 
 
-def measure_exact(model: str) -> tuple[ExactSolver, dict[str, float]]:
+def measure_exact(model: str, host: str) -> tuple[ExactSolver, dict[str, float]]:
     """Build and solve; the solver serves the Optuna part too."""
-    evaluator = make_evaluator(model)
+    evaluator = make_evaluator(model, host)
     gc.collect()  # what the part before has left is not this part's
     begin = time.perf_counter()
-    solver = ExactSolver(evaluator, SearchSpace())
+    solver = ExactSolver(evaluator, SearchSpace(), limit_bytes=(CAPS_GIB[-1] + 2) * GIB)
     built_s = time.perf_counter() - begin
     begin = time.perf_counter()
     for cap in CAPS_GIB:
@@ -162,14 +167,15 @@ def main() -> None:
     result["reference_loop_before_s"] = measure_reference_loop()
     for model in MODELS:
         load_model_facts(model)
-        evaluations = measure_evaluations(model)
-        solver, exact = measure_exact(model)
-        optuna = measure_optuna(model, solver)
-        print(f"{model}: {evaluations}")
-        print(f"{model}: exact {exact}")
-        for cap, gaps in optuna.items():
-            print(f"{model}: optuna at {cap}: {gaps}")
-        result[model] = {"evaluations": evaluations, "exact": exact, "optuna": optuna}
+        for host in HOSTS:
+            evaluations = measure_evaluations(model, host)
+            solver, exact = measure_exact(model, host)
+            optuna = measure_optuna(model, solver)
+            print(f"{model}, host {host}: {evaluations}")
+            print(f"{model}, host {host}: exact {exact}")
+            for cap, gaps in optuna.items():
+                print(f"{model}, host {host}: optuna at {cap}: {gaps}")
+            result[f"{model}, host {host}"] = {"evaluations": evaluations, "exact": exact, "optuna": optuna}
     result["reference_loop_after_s"] = measure_reference_loop()
     print(json.dumps(result))
 

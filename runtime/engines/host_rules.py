@@ -6,7 +6,7 @@ first one, ``host`` one component's part and the reading for the next component 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -137,9 +137,14 @@ def never_runs_short(rule: HostRule, model: ModelSpec) -> bool:
 class _CachedRule:
     """Remembers what ``_host_once`` answered; the prefetch size makes no difference to where copies wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: ModelSpec, stays_mapped: Callable[[ComponentSpec], bool]) -> None:
         self._known: dict[object, ComponentHosting] = {}
         self._answer = lru_cache(maxsize=65536)(self._ask)
+        self._hosted = {
+            (index, stack.name): list_hosted(stack, mapped=stays_mapped(component))
+            for index, component in enumerate(model.components)
+            for stack in component.stacks
+        }
 
     def host(self, component: int, placement: Placement, reading: HostReading) -> tuple[ComponentHosting, HostReading]:
         """One component's host copies, and what is left for the next one."""
@@ -161,6 +166,13 @@ class _CachedRule:
         key = (component, tuple(stack.tiers for stack in hosting.stacks), hosting.whole_bytes, hosting.table_bytes)
         return self._known.setdefault(key, hosting), left
 
+    def _layers_on_host(self, component: int, stack: str, placement: Placement) -> list[HostedLayer | None]:
+        """The layers of one stack that need a host copy; None for permanent residents."""
+        found: list[HostedLayer | None] = list(self._hosted[component, stack])
+        for index in placement.permanent_layers(len(found)):
+            found[index] = None
+        return found
+
     def _host_once(
         self, component: int, placement: Placement, reading: HostReading
     ) -> tuple[ComponentHosting, HostReading]:
@@ -176,15 +188,15 @@ class ServerHostRule(_CachedRule):
     """
 
     def __init__(self, model: ModelSpec, memory: HostMemory) -> None:
-        super().__init__()
         self.memory = memory
         self._model = model
-        steps = model.deployment.default_steps if model.deployment is not None else 1
-        benefits = [component.run_bytes * (steps if component.is_dit else 1) for component in model.components]
-        self.order = tuple(sorted(range(len(benefits)), key=lambda index: -benefits[index]))
         released = sum(component.checkpoint_bytes + component.unread_checkpoint_bytes for component in model.components)
         unread = HostReading(spendable_bytes=0, available_bytes=memory.available_bytes)
         self._keeps_mapped = unread.would_not_fit(released)
+        super().__init__(model, self._stays_mapped)
+        steps = model.deployment.default_steps if model.deployment is not None else 1
+        benefits = [component.run_bytes * (steps if component.is_dit else 1) for component in model.components]
+        self.order = tuple(sorted(range(len(benefits)), key=lambda index: -benefits[index]))
         self._loaded = tuple(map(self._loaded_bytes, model.components))
 
     def start(self, on_host: Sequence[bool]) -> HostReading:
@@ -201,7 +213,7 @@ class ServerHostRule(_CachedRule):
             return host_whole(spec, placement), reading
         found: dict[str, StackHosting] = {}
         for stack in sorted(spec.stacks, key=lambda stack: -stack.run_bytes):
-            layers = list_hosted(stack, placement, mapped=self._stays_mapped(spec))
+            layers = self._layers_on_host(component, stack.name, placement)
             streamed = placement.streamed_layers(len(layers))
             found[stack.name], reading = host_stack(layers, streamed, reading, pins=self.memory.pins)
         tables = 0 if self._stays_mapped(spec) else spec.host_table_bytes
@@ -226,7 +238,7 @@ class TopupHostRule(_CachedRule):
     """
 
     def __init__(self, model: ModelSpec, request: RequestSpec, memory: HostMemory) -> None:
-        super().__init__()
+        super().__init__(model, lambda _: True)
         self.memory = memory
         self._model = model
         self._copies: dict[tuple[str, str], int] = {}
@@ -266,7 +278,7 @@ class TopupHostRule(_CachedRule):
         spendable = reading.spendable_bytes
         for stack in sorted(spec.stacks, key=lambda stack: -self._copies.get((spec.name, stack.name), 0)):
             offered = spendable
-            layers = list_hosted(stack, placement, mapped=True)
+            layers = self._layers_on_host(component, stack.name, placement)
             tiers: list[HostTier | None] = [
                 None if layer is None else HostTier.MAPPED if layer.view_bytes else HostTier.PAGEABLE
                 for layer in layers
@@ -298,10 +310,8 @@ def whole_bytes(spec: ComponentSpec) -> int:
     return max(spec.offload_host_bytes, spec.run_bytes)
 
 
-def list_hosted(stack: StackSpec, placement: Placement, *, mapped: bool) -> list[HostedLayer | None]:
-    """The layers of ``stack`` that need a host copy; ``mapped`` says whether they are views of the file once loaded."""
-    gone = set(placement.permanent_layers(len(stack.layers)))
-    return [
-        None if index in gone else HostedLayer(run_bytes=layer.run_bytes, view_bytes=layer.view_bytes if mapped else 0)
-        for index, layer in enumerate(stack.layers)
-    ]
+def list_hosted(stack: StackSpec, *, mapped: bool) -> tuple[HostedLayer, ...]:
+    """The layers of ``stack`` on the host; ``mapped`` says whether they are views of the file once loaded."""
+    return tuple(
+        HostedLayer(run_bytes=layer.run_bytes, view_bytes=layer.view_bytes if mapped else 0) for layer in stack.layers
+    )
