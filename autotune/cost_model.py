@@ -3,28 +3,55 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import lru_cache
 from itertools import accumulate, chain
 
 from autotune.model_facts import ModelFacts
 from autotune.rates import Rates
 from autotune.replay_core import Costs, TierCosts
-from runtime.engines.host_rules import ComponentHosting
+from runtime.engines.host_rules import ComponentHosting, PlanHosting
 from runtime.engines.lifecycle import number_work
 from runtime.engines.protocol import list_stacks
 from runtime.errors import UnsupportedError
-from runtime.hosting import HostMemory, HostTier
+from runtime.hosting import HostTier
 from runtime.model_spec import ComponentSpec, LayerSpec
 from runtime.plan import Placement, Plan
 from runtime.residency import Mode
 
-Hostings = tuple[ComponentHosting | None, ...]
+
+class Cached(IntEnum):
+    """What the page cache keeps of a component's mapped layers: nothing, its stream within a use, or always all."""
+
+    NOTHING = 0
+    STREAM = 1
+    ALL = 2
+
+
+Hostings = tuple[tuple[ComponentHosting, Cached] | None, ...]
 """Per component where its layers wait on the host; None where every layer is pinned, or where it does not matter."""
 
 
-# How a layer is copied; a mapped one reads from the page cache where that keeps its component's stream.
-_KINDS = 4
-_PINNED, _PAGEABLE, _MAPPED, _MAPPED_CACHED = range(_KINDS)
+def read_cache(hosting: ComponentHosting, room_bytes: int, all_mapped_bytes: int) -> Cached:
+    """What a page cache of ``room_bytes`` keeps of one component, if ``all_mapped_bytes`` are mapped in all.
+
+    A stream larger than the room is gone before it is read again; what one use has read may be gone before the next.
+    """
+    if all_mapped_bytes <= room_bytes:
+        return Cached.ALL
+    return Cached.STREAM if hosting.streamed_mapped_bytes <= room_bytes else Cached.NOTHING
+
+
+def view_hosting(hosting: PlanHosting) -> Hostings:
+    """``hosting`` of a whole plan, with what the page cache keeps of it."""
+    mapped_bytes = sum(stack.mapped_bytes for component in hosting.components for stack in component.stacks)
+    room = hosting.cache_bytes
+    return tuple((component, read_cache(component, room, mapped_bytes)) for component in hosting.components)
+
+
+# How a layer is copied; a mapped one in three ways, by what the page cache keeps.
+_PINNED, _PAGEABLE, _MAPPED = range(3)
+_KINDS = _MAPPED + len(Cached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +93,9 @@ class _StackCosts:
 class CostModel:
     """Costs of one model and workload on one device; computed once, then put together for each program."""
 
-    def __init__(self, facts: ModelFacts, rates: Rates, memory: HostMemory | None = None) -> None:
-        """``memory`` is needed only for plans whose layers are not all pinned."""
+    def __init__(self, facts: ModelFacts, rates: Rates) -> None:
         self.facts = facts
         self.rates = rates
-        self._cache_bytes = memory.cache_bytes if memory is not None else 0
-        layers = (layer for part in facts.model.components for stack in part.stacks for layer in stack.layers)
-        self._cache_keeps_all = self._cache_bytes >= sum(layer.view_bytes for layer in layers)
         counts = [sum(len(stack.layers) for stack in part.stacks) for part in facts.model.components]
         self._first_slots = tuple(accumulate(counts, initial=0))
         self._slots_by_kind = [
@@ -130,7 +153,7 @@ class CostModel:
             for outside, layers, component in zip(self._outside_s, self._layers_s, self._component_of_work, strict=True)
         )
         costs = replace(self.stack_costs, work_s=work_s)
-        if all(hosting is None or hosting.is_pinned for hosting in hostings):
+        if all(hosting is None or hosting[0].is_pinned for hosting in hostings):
             return costs
         parts = [self._slots_when(component, hosting) for component, hosting in enumerate(hostings)]
         tiers = TierCosts(
@@ -145,7 +168,7 @@ class CostModel:
         )
         return replace(costs, copy_s=tuple(chain.from_iterable(part.copy_s for part in parts)), tiers=tiers)
 
-    def _compute_slots_when(self, component: int, hosting: ComponentHosting | None) -> _ComponentSlots:
+    def _compute_slots_when(self, component: int, hosting: tuple[ComponentHosting, Cached] | None) -> _ComponentSlots:
         """Copies of every layer of one component."""
         kinds = self._kinds_of(component, hosting)
         if not any(kinds):
@@ -165,14 +188,14 @@ class CostModel:
             mapped=tuple([first_slot + layer for layer, kind in enumerate(kinds) if kind >= _MAPPED]),
         )
 
-    def _kinds_of(self, component: int, hosting: ComponentHosting | None) -> list[int]:
+    def _kinds_of(self, component: int, hosting: tuple[ComponentHosting, Cached] | None) -> list[int]:
         """How each layer of one component is copied."""
-        if hosting is None or not hosting.stacks:
+        if hosting is None or not hosting[0].stacks:
             stacks = self.facts.model.components[component].stacks
             return [_PINNED] * sum(len(stack.layers) for stack in stacks)
-        mapped = _MAPPED_CACHED if hosting.mapped_bytes <= self._cache_bytes else _MAPPED
+        mapped = _MAPPED + hosting[1]
         kinds = {None: _PINNED, HostTier.PINNED: _PINNED, HostTier.PAGEABLE: _PAGEABLE, HostTier.MAPPED: mapped}
-        return [kinds[tier] for stack in hosting.stacks for tier in stack.tiers]
+        return [kinds[tier] for stack in hosting[0].stacks for tier in stack.tiers]
 
     def _list_slots(self, spec: ComponentSpec, kind: int) -> _ComponentSlots:
         """Copies of every layer of one component, if all are copied alike."""
@@ -191,7 +214,7 @@ class CostModel:
         )
 
     def _slot_costs(self, layer: LayerSpec, kind: int) -> _SlotCosts:
-        rates, keeps_all, is_kept = self.rates, self._cache_keeps_all, kind == _MAPPED_CACHED
+        rates, is_kept, keeps_all = self.rates, kind >= _MAPPED + Cached.STREAM, kind >= _MAPPED + Cached.ALL
         if kind == _PINNED:
             return _SlotCosts(copy_s=layer.run_bytes / rates.pinned_bytes_per_s)
         if kind == _PAGEABLE:
@@ -211,12 +234,6 @@ class CostModel:
             disk_bytes=0 if is_kept else layer.view_bytes,
             first_disk_bytes=0 if keeps_all else layer.view_bytes,
         )
-
-    def layer_costs(self, component: str, stack: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Copy and compute seconds per layer of one stack."""
-        names = [item.name for item in self.facts.model.components]
-        costs = self._stacks[names.index(component), stack]
-        return costs.copy_s, costs.compute_s
 
     def compute_s(self) -> float:
         """Seconds of compute of a whole request: what no placement can save."""

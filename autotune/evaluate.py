@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
-from autotune.cost_model import CostModel
+from autotune.cost_model import CostModel, view_hosting
 from autotune.live_bytes import LiveBytes
 from autotune.memory_model import MemoryModel
 from autotune.phases import phase_names, walk_component
@@ -13,7 +13,7 @@ from autotune.replay_core import Clock, Costs, PassTimes, Recorder, join_passes,
 from autotune.tiered_clock import make_clock
 from runtime.engines.host_rules import PlanHosting, always_pins, host_plan, never_runs_short
 from runtime.engines.registry import Engine
-from runtime.hosting import HostMemory
+from runtime.hosting import COPY_RESERVE_BYTES, HostMemory
 from runtime.plan import Placement, Plan
 from runtime.plan_document import PhasePrediction
 from runtime.program import Op, Program, RequestProgram, Segment, UseProgram
@@ -58,8 +58,8 @@ class Evaluation:
         first_latency_s: the first request after load.
         uses, first_uses: the same, use by use.
         phases: peaks phase by phase, in the order of life.
-        host_bytes: host copies per component.
-        hosting: where these wait.
+        host_bytes: host memory per component that cannot be dropped.
+        hosting: where the host copies wait.
     """
 
     plan: Plan
@@ -75,6 +75,10 @@ class Evaluation:
     def peak(self) -> PhasePrediction:
         """The phase that needs the most."""
         return max(self.phases, key=lambda phase: phase.charged_bytes)
+
+    def fits(self, cap_bytes: int) -> bool:
+        """Whether the plan runs: within the cap, and on this host."""
+        return self.peak.charged_bytes <= cap_bytes and not self.hosting.short_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +105,6 @@ class Evaluator:
         self.memory_model = memory_model
         self.engine = engine
         facts = cost_model.facts
-        self._host = host
         self.host_rule = engine.host_rule(facts.model, facts.request, host)
         self.always_pins = always_pins(self.host_rule, facts.model)
         self.never_runs_short = never_runs_short(self.host_rule, facts.model)
@@ -117,11 +120,8 @@ class Evaluator:
             PlanError: the plan was made for another model.
         """
         program = self.lifecycle.build_program(plan)
-        # A rule of its own: the shared one gives equal answers as one object, with the budget of whoever asked first.
-        facts = self.cost_model.facts
-        rule = self.engine.host_rule(facts.model, facts.request, self._host)
-        hosting = host_plan(rule, facts.model, plan)
-        clock = make_clock(self.cost_model.costs_of(plan, hosting.components), fresh=True)
+        hosting = self.hosting_of(plan)
+        clock = make_clock(self.costs_of(plan, hosting), fresh=True)
         clock.run(program.load.actions)
         first = self._replay_request(clock, program, program.first, None)
         later = self._replay_request(clock, program, program.later, recorder)
@@ -133,8 +133,7 @@ class Evaluator:
             first_uses=first,
             phases=self._walk_memory(program, plan),
             host_bytes={
-                name: self.memory_model.host_bytes(index, plan.placement(name))
-                for index, name in enumerate(self._names)
+                name: component.held_bytes for name, component in zip(self._names, hosting.components, strict=True)
             },
             hosting=hosting,
         )
@@ -143,21 +142,39 @@ class Evaluator:
         """Where the host copies of ``plan`` wait."""
         return host_plan(self.host_rule, self.lifecycle.model, plan)
 
-    def costs_of(self, plan: Plan) -> Costs:
-        """Costs of the actions of any program for ``plan``."""
-        return self.cost_model.costs_of(plan, None if self.always_pins else self.hosting_of(plan).components)
+    def costs_of(self, plan: Plan, hosting: PlanHosting | None = None) -> Costs:
+        """Costs of the actions of any program for ``plan``; ``hosting`` saves asking where its copies wait."""
+        if self.always_pins:
+            return self.cost_model.costs_of(plan)
+        return self.cost_model.costs_of(plan, view_hosting(hosting or self.hosting_of(plan)))
+
+    @cached_property
+    def all_view_bytes(self) -> int:
+        """What all layers of the model could keep mapped."""
+        layers = (layer for part in self.lifecycle.model.components for stack in part.stacks for layer in stack.layers)
+        return sum(layer.view_bytes for layer in layers)
+
+    @cached_property
+    def search_room_bytes(self) -> int:
+        """Page cache that a plan of which not all is known yet can count on: what the server's rule leaves free."""
+        memory = self.host_rule.memory
+        if memory.page_cache_room_bytes is not None:
+            return memory.page_cache_room_bytes
+        everything = self.host_rule.start([True] * len(self._names))
+        return min(COPY_RESERVE_BYTES, memory.available_bytes) if memory.pins else everything.available_bytes
 
     def score(self, plan: Plan) -> Score:
         """Only what the search compares: latency of a later request, and the most that is charged against the cap."""
         program = self.lifecycle.build_program(plan)
-        clock = make_clock(self.costs_of(plan))
+        hosting = None if self.always_pins and self.never_runs_short else self.hosting_of(plan)
+        clock = make_clock(self.costs_of(plan, hosting))
         latency_s = 0.0
         for use in program.later.uses:
             for segment in use.segments:
                 run_segment(clock, segment)
             latency_s = clock.compute_free_s
             clock.run(use.after.actions)
-        short_bytes = 0 if self.never_runs_short else self.hosting_of(plan).short_bytes
+        short_bytes = hosting.short_bytes if hosting is not None else 0
         return Score(latency_s=latency_s, charged_bytes=self.charged_bytes(plan), host_short_bytes=short_bytes)
 
     def charged_bytes(self, plan: Plan) -> int:

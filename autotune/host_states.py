@@ -21,7 +21,7 @@ import numpy.typing as npt
 from autotune.evaluate import Evaluator
 from autotune.own_use import Option
 from runtime.engines.host_rules import HostRule
-from runtime.hosting import HostReading
+from runtime.hosting import PinBudget
 from runtime.plan import Placement
 from runtime.residency import Mode
 
@@ -120,8 +120,8 @@ class _States:
     """Distinct readings with which one component can begin."""
 
     def __init__(self, rule: HostRule, evaluator: Evaluator, remaining: Sequence[int]) -> None:
-        self.readings: list[HostReading] = []
-        self._numbers: dict[HostReading, int] = {}
+        self.readings: list[PinBudget] = []
+        self._numbers: dict[PinBudget, int] = {}
         self._pins = rule.memory.pins
         self._step = max(rule.memory.available_bytes // _STEPS, 1)
         components = evaluator.lifecycle.model.components
@@ -131,7 +131,7 @@ class _States:
         self._view_bytes = sum(layer.view_bytes for layer in layers)
         self._smallest_view_bytes = min((layer.view_bytes for layer in layers if layer.view_bytes), default=0)
 
-    def number(self, reading: HostReading) -> int:
+    def number(self, reading: PinBudget) -> int:
         """The state of ``reading``, a new one if it has none yet."""
         rounded = self._round(reading)
         if rounded not in self._numbers:
@@ -139,10 +139,10 @@ class _States:
             self.readings.append(rounded)
         return self._numbers[rounded]
 
-    def _round(self, reading: HostReading) -> HostReading:
+    def _round(self, reading: PinBudget) -> PinBudget:
         spendable, available = reading.spendable_bytes, reading.available_bytes
         if self._pins and spendable >= self._run_bytes:
-            return HostReading(spendable_bytes=self._run_bytes, available_bytes=_AMPLE_BYTES)
+            return PinBudget(spendable_bytes=self._run_bytes, available_bytes=_AMPLE_BYTES)
         spendable = 0 if spendable < self._smallest_bytes or not self._pins else self._cut(spendable)
         if not reading.would_not_fit(self._view_bytes):
             available = _AMPLE_BYTES
@@ -150,7 +150,7 @@ class _States:
             available = 0
         else:
             available = self._cut(available)
-        return HostReading(spendable_bytes=spendable, available_bytes=available)
+        return PinBudget(spendable_bytes=spendable, available_bytes=available)
 
     def _cut(self, size_bytes: int) -> int:
         return size_bytes // self._step * self._step
@@ -177,7 +177,7 @@ def _host_rows(
     rule: HostRule,
     component: int,
     placements: Iterable[Placement],
-    reading: HostReading,
+    reading: PinBudget,
     numbers: dict[Option, int],
     later: _States | None,
 ) -> Iterator[tuple[int, int]]:

@@ -81,21 +81,3 @@ class MemoryModel:
             for layer in placement.streamed_layers(len(stack.layers))
         )
         return spec.rest_run_bytes + spec.stack_run_bytes - streamed
-
-    def host_bytes(self, component: int, placement: Placement) -> int:
-        """Host copies that one component needs.
-
-        A streamed layer has one, a ``forward`` resident keeps one, a ``permanent`` resident has none; an offloaded
-        component lives on the host whole; a resident one leaves nothing there.
-        """
-        spec = self._model.components[component]
-        if placement.mode is Mode.RESIDENT:
-            return 0
-        if placement.mode is Mode.COMPONENT_OFFLOAD:
-            return spec.run_bytes
-        kept = sum(
-            stack.layers[layer].run_bytes
-            for stack in spec.stacks
-            for layer in placement.permanent_layers(len(stack.layers))
-        )
-        return spec.stack_run_bytes + spec.host_table_bytes - kept

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from autotune.evaluate import Evaluator
 from autotune.host_states import HostChoices
 from autotune.own_use import CopyAhead, Option, copies_ahead, replay_own_uses, replay_use
+from runtime.engines.host_rules import held_when_pinned
 from runtime.plan import Placement, Plan
 
 Floats = npt.NDArray[np.float64]
@@ -104,7 +105,7 @@ def compute_options(evaluator: Evaluator, options: tuple[Option, ...]) -> Option
 
 def _held_bytes(evaluator: Evaluator, option: Option) -> int:
     if option.hosting is None:
-        return evaluator.memory_model.host_bytes(option.component, option.placement)
+        return held_when_pinned(evaluator.lifecycle.model.components[option.component], option.placement)
     return option.hosting.held_bytes - sum(stack.courier_bytes for stack in option.hosting.stacks)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotune.cost_model import Hostings
+from autotune.cost_model import Cached, Hostings, read_cache
 from autotune.evaluate import Evaluator
 from autotune.replay_core import run_segment
 from autotune.tiered_clock import make_clock
@@ -104,8 +104,10 @@ def replay_own_uses(evaluator: Evaluator, option: Option) -> float:
 
 def _join_hostings(evaluator: Evaluator, option: Option, other: Option | None) -> Hostings | None:
     """Where the layers of the two components wait; None when all of both are pinned."""
-    hostings: list[ComponentHosting | None] = [None] * len(evaluator.lifecycle.model.components)
+    components = evaluator.lifecycle.model.components
+    hostings: list[tuple[ComponentHosting, Cached] | None] = [None] * len(components)
     for part in (option, other):
-        if part is not None:
-            hostings[part.component] = part.hosting
+        if part is not None and part.hosting is not None:
+            cached = read_cache(part.hosting, evaluator.search_room_bytes, evaluator.all_view_bytes)
+            hostings[part.component] = (part.hosting, cached)
     return tuple(hostings) if any(hosting is not None for hosting in hostings) else None

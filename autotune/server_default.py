@@ -24,8 +24,8 @@ yet (the server then cannot size it and skips the two rules that need sizes).
 ``memory`` changes more than placements, and predictions have to follow:
 
 - a streamed component's weights outside its layers go back to the host at the end of each use and return at the next
-  one, unless they are at most a tenth of the device memory that is free then (``PARKS_NON_LAYER_WEIGHTS``,
-  ``PARK_HEADROOM_RATIO``; ``runtime/managers/memory_managers/layerwise_offload.py``, called from
+  one, unless they are at most a tenth of the device memory that is free then (``PARKS_NON_LAYER_WEIGHTS``;
+  ``runtime/managers/memory_managers/layerwise_offload.py``, called from
   ``component_residency_strategies.py``). The copies are pageable, so they are not overlapped.
 - MiniMax-H3 decodes one tile and one window per pass at every quality (``DECODES_SINGLE_TILES``;
   ``configs/pipeline_configs/minimax_h3.py``).
@@ -71,8 +71,6 @@ OTHER_KEEP_RESIDENT_MIN_GIB = 120.0
 LOW_MEMORY_GIB = 30
 _ENCODERS = ("text_encoder", "image_encoder")
 
-# layerwise_offload.py: PARK_SIGNIFICANCE.
-PARK_HEADROOM_RATIO = 0.1
 PARKS_NON_LAYER_WEIGHTS = frozenset({PerformanceMode.MEMORY})
 DECODES_SINGLE_TILES = frozenset({PerformanceMode.MEMORY})
 

@@ -40,14 +40,17 @@ class TieredClock(Clock):
     Attributes:
         read_free_s: when the courier's next read may start: the last one is done and the host has come that far.
         slot_free_s: per stack, when its two slots are free, the older one first.
-        shipped_s: start and end of the last copy that a courier has shipped; ``copy_free_s`` is about the host's own.
+        shipped_s: start and end of the copies that couriers ship and that are not over, in order; ``copy_free_s`` and
+            ``last_copy_s`` are about the host's own.
+        shipped_of_stack_s: per stack, the end of the last copy that its courier ships.
         was_read: per slot of the program, whether the layer has been read since its component's last use ended.
     """
 
-    __slots__ = ("_last_read_s", "read_free_s", "shipped_s", "slot_free_s", "tiers", "was_read")
+    __slots__ = ("_last_read_s", "read_free_s", "shipped_of_stack_s", "shipped_s", "slot_free_s", "tiers", "was_read")
 
     _last_read_s: tuple[float, float]
-    shipped_s: tuple[float, float]
+    shipped_s: list[tuple[float, float]]
+    shipped_of_stack_s: list[float]
     read_free_s: float
     slot_free_s: list[tuple[float, float]]
 
@@ -80,19 +83,21 @@ class TieredClock(Clock):
                 read_end = self._read(argument, stack) if mapped else 0.0
                 end = 0.0
                 if sync_s[argument]:
-                    end = copy = self._begin_copy(copy, compute) + sync_s[argument]
+                    end = copy = self._begin_copy(copy, compute, sync_s[argument]) + sync_s[argument]
                     stall += copy - compute
                     compute = copy
                     self.read_free_s = max(self.read_free_s, copy)
                 if mapped:
-                    begin = max(copy, compute, read_end, self.shipped_s[1])
-                    end = begin + copy_s[argument]
-                    self.shipped_s = (begin, end)
-                    self.slot_free_s[stack] = (self.slot_free_s[stack][1], end)
-                elif copy_s[argument]:
-                    end = copy = self._begin_copy(copy, compute) + copy_s[argument]
-                landed[argument] = end
-                last_copy[stack] = max(last_copy[stack], end)
+                    begin = max(copy, compute, read_end, self.shipped_s[-1][1] if self.shipped_s else 0.0)
+                    landed[argument] = self.shipped_of_stack_s[stack] = begin + copy_s[argument]
+                    self.shipped_s.append((begin, begin + copy_s[argument]))
+                    self.slot_free_s[stack] = (self.slot_free_s[stack][1], begin + copy_s[argument])
+                    if sync_s[argument]:
+                        last_copy[stack] = end
+                    continue
+                if copy_s[argument]:
+                    end = copy = self._begin_copy(copy, compute, copy_s[argument]) + copy_s[argument]
+                landed[argument] = last_copy[stack] = end
                 continue
             if op == _DRAIN:
                 ready = last_copy[argument]
@@ -101,16 +106,20 @@ class TieredClock(Clock):
                     compute = ready
                 continue
             if op == _END_USE:
-                ready = max((last_copy[stack] for stack in costs.stacks_of_component[argument]), default=compute)
+                stacks = costs.stacks_of_component[argument]
+                ready = max(
+                    (max(last_copy[stack], self.shipped_of_stack_s[stack]) for stack in stacks), default=compute
+                )
                 for slot in tiers.mapped_of_component[argument]:
                     self.was_read[slot] = 0
             elif op == _BLOCKING:
-                extra_s = tiers.blocking_s[argument]
-                ready = copy = self._begin_copy(copy, compute) + (extra_s or copy_s[argument])
+                took_s = tiers.blocking_s[argument] or copy_s[argument]
+                ready = copy = self._begin_copy(copy, compute, took_s) + took_s
                 landed[argument] = last_copy[stack_of_slot[argument]] = copy
                 self.was_read[argument] = 1
             elif op == _UP or op == _DOWN:
-                ready = copy = self._begin_copy(copy, compute) + self.move(op, argument)
+                took_s = self.move(op, argument)
+                ready = copy = self._begin_copy(copy, compute, took_s) + took_s
             else:
                 continue
             if ready > compute:
@@ -129,7 +138,7 @@ class TieredClock(Clock):
             return [(1, end - (tiers.blocking_s[argument] or self.costs.copy_s[argument]), end)]
         if not tiers.is_mapped[argument]:
             return [(1, end - (tiers.sync_s[argument] or self.costs.copy_s[argument]), end)]
-        spans = [(1, *self.shipped_s), (2, *self._last_read_s)]
+        spans = [(1, *self.shipped_s[-1]), (2, *self._last_read_s)]
         if tiers.sync_s[argument]:
             spans.append((1, end - tiers.sync_s[argument], end))
         return spans
@@ -137,13 +146,15 @@ class TieredClock(Clock):
     @property
     def engine_free_s(self) -> float:
         """As every clock's, couriers included."""
-        return max(self.copy_free_s, self.shipped_s[1])
+        return max(self.copy_free_s, self.shipped_s[-1][1] if self.shipped_s else 0.0)
 
     def settle(self) -> None:
         """As every clock's; couriers are idle, too."""
         super().settle()
         self.read_free_s = 0.0
-        self._last_read_s = self.shipped_s = (0.0, 0.0)
+        self._last_read_s = (0.0, 0.0)
+        self.shipped_s = []
+        self.shipped_of_stack_s = [0.0] * self.costs.stack_count
         self.slot_free_s = [(0.0, 0.0)] * self.costs.stack_count
 
     def relative_state(self) -> tuple[float, ...]:
@@ -154,7 +165,7 @@ class TieredClock(Clock):
         """
         now, oldest = self.compute_free_s, -2 * self.tiers.longest_read_s
         state = [max(self.read_free_s - now, oldest), float(sum(self.was_read))]
-        state += (max(part - now, 0.0) for part in self.shipped_s)
+        state += (max(part - now, 0.0) for span in self.shipped_s if span[1] > now for part in span)
         state += (landed - now for landed in self.landed_s if landed > now)
         for older, newer in self.slot_free_s:
             state += (max(older - now, oldest), max(newer - now, oldest))
@@ -169,13 +180,20 @@ class TieredClock(Clock):
             self.copy_free_s += delta_s
         self.compute_free_s += delta_s
         self.read_free_s += delta_s
-        self.shipped_s = (self.shipped_s[0] + delta_s, self.shipped_s[1] + delta_s)
+        self.shipped_s = [(begin + delta_s, end + delta_s) for begin, end in self.shipped_s]
+        self.shipped_of_stack_s = [end + delta_s if end > now else end for end in self.shipped_of_stack_s]
         self.slot_free_s = [(older + delta_s, newer + delta_s) for older, newer in self.slot_free_s]
 
-    def _begin_copy(self, copy: float, compute: float) -> float:
-        """When a copy of the host starts: not while a courier's is under way."""
+    def _begin_copy(self, copy: float, compute: float, took_s: float) -> float:
+        """When a copy of the host starts: in the first gap between those of couriers that holds it."""
         begin = copy if copy > compute else compute
-        return self.shipped_s[1] if self.shipped_s[0] <= begin < self.shipped_s[1] else begin
+        if self.shipped_s:
+            self.shipped_s = [span for span in self.shipped_s if span[1] > begin]
+            for shipped_begin, shipped_end in self.shipped_s:
+                if begin + took_s <= shipped_begin:
+                    break
+                begin = max(begin, shipped_end)
+        return begin
 
     def _read(self, slot: int, stack: int) -> float:
         """Queue the read of a mapped layer; returns when it ends."""

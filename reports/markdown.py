@@ -60,7 +60,7 @@ def summary_line(document: PlanDocument) -> str:
         f"Estimated, not measured. {describe_workload(document.workload, document.variant)} A later request takes "
         f"{format_seconds(prediction.latency_s)} (the first one after load "
         f"{format_seconds(prediction.first_latency_s)}) and is charged {format_gib(prediction.peak.charged_bytes)} of "
-        f"VRAM; the plan needs {format_gib(prediction.total_host_bytes)} of host copies{_disk_reads(prediction)}. Cap: "
+        f"VRAM; the plan holds {format_gib(prediction.total_host_bytes)} of host memory{_disk_reads(prediction)}. Cap: "
         f"{document.cap.reason}. "
         f"Host: {document.host.origin}. Device: {document.device.origin}."
     )

@@ -46,8 +46,8 @@ class HostedLayer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostReading:
-    """Host memory as the server reads it while it hosts one stack after another.
+class PinBudget:
+    """What may still be pinned and committed while one stack after another is hosted.
 
     Attributes:
         spendable_bytes: what may still be pinned.
@@ -72,7 +72,7 @@ class StackHosting:
         mapped_bytes: what mapped layers read from the checkpoint file.
         mapped_copied_bytes: what mapped layers hold in pageable memory, because it is in no file.
         courier_bytes: pinned slots through which the mapped layers are shipped.
-        spendable_bytes: what could still be pinned when this stack was hosted.
+        streamed_mapped_bytes: the share of ``mapped_bytes`` that is read on every pass, not once per use.
     """
 
     tiers: tuple[HostTier | None, ...]
@@ -81,7 +81,7 @@ class StackHosting:
     mapped_bytes: int
     mapped_copied_bytes: int
     courier_bytes: int
-    spendable_bytes: int
+    streamed_mapped_bytes: int
 
     def count(self, tier: HostTier) -> int:
         """Layers that wait in ``tier``."""
@@ -100,8 +100,8 @@ def spendable_pin_bytes(available_bytes: int, committed_bytes: int = 0) -> int:
 
 
 def host_stack(
-    layers: Sequence[HostedLayer | None], streamed: Iterable[int], reading: HostReading, *, pins: bool = True
-) -> tuple[StackHosting, HostReading]:
+    layers: Sequence[HostedLayer | None], streamed: Iterable[int], reading: PinBudget, *, pins: bool = True
+) -> tuple[StackHosting, PinBudget]:
     """Host one stack by the server's rule.
 
     Args:
@@ -142,18 +142,18 @@ def host_stack(
                 added_bytes -= present[index].view_bytes
             else:
                 tiers[index] = HostTier.PAGEABLE
-    left = HostReading(
+    left = PinBudget(
         spendable_bytes=reading.spendable_bytes - pinned_bytes,
         available_bytes=max(0, reading.available_bytes - added_bytes),
     )
     found = [tiers.get(index) for index in range(len(layers))]
-    return describe_hosting(layers, found, reading.spendable_bytes), left
+    return build_stack_hosting(layers, found, first), left
 
 
-def describe_hosting(
-    layers: Sequence[HostedLayer | None], tiers: Sequence[HostTier | None], spendable_bytes: int
+def build_stack_hosting(
+    layers: Sequence[HostedLayer | None], tiers: Sequence[HostTier | None], streamed: Iterable[int]
 ) -> StackHosting:
-    """The bytes that go with ``tiers``."""
+    """The bytes that go with ``tiers``; ``streamed`` are the layers that are copied on every pass."""
     by_tier: dict[HostTier, list[HostedLayer]] = {tier: [] for tier in HostTier}
     for layer, tier in zip(layers, tiers, strict=True):
         if layer is not None and tier is not None:
@@ -166,7 +166,11 @@ def describe_hosting(
         mapped_bytes=sum(layer.view_bytes for layer in mapped),
         mapped_copied_bytes=sum(layer.run_bytes - layer.view_bytes for layer in mapped),
         courier_bytes=COURIER_SLOTS * max((layer.view_bytes for layer in mapped), default=0),
-        spendable_bytes=spendable_bytes,
+        streamed_mapped_bytes=sum(
+            layer.view_bytes
+            for layer in (layers[index] for index in streamed if tiers[index] is HostTier.MAPPED)
+            if layer is not None
+        ),
     )
 
 
@@ -177,7 +181,7 @@ class HostMemory:
     Attributes:
         available_bytes: what a server can commit before it has loaded any weights.
         pins: whether it pins at all (``--pin-cpu-memory``).
-        page_cache_room_bytes: what the page cache can keep of mapped weights; None for what the rule leaves free.
+        page_cache_room_bytes: what the page cache can keep of mapped weights; None for what a plan leaves free.
     """
 
     available_bytes: int
@@ -189,14 +193,3 @@ class HostMemory:
             size = getattr(self, name)
             if size is not None and not 0 <= size <= MAX_BYTES:
                 raise InputError(f"{name} is {size}: bytes lie between 0 and 2^60")
-
-    @property
-    def cache_bytes(self) -> int:
-        """Page cache that mapped weights can count on.
-
-        Weights stay mapped only when pins and copies have used all but the reserve; without pins all that is free is
-        page cache.
-        """
-        if self.page_cache_room_bytes is not None:
-            return self.page_cache_room_bytes
-        return min(COPY_RESERVE_BYTES, self.available_bytes) if self.pins else self.available_bytes

@@ -125,6 +125,11 @@ class ComponentSpec:
         return sum(stack.run_bytes for stack in self.stacks)
 
     @cached_property
+    def transformed_bytes(self) -> int:
+        """Bytes of the layers that the server makes at load."""
+        return sum(layer.transformed_bytes for stack in self.stacks for layer in stack.layers)
+
+    @cached_property
     def run_bytes(self) -> int:
         """Bytes of the whole component on the device, as run."""
         return self.stack_run_bytes + self.rest_run_bytes + self.host_table_bytes

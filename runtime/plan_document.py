@@ -75,7 +75,7 @@ class HostSummary:
         origin: how it was chosen, one sentence.
         available_bytes: what the server can commit before it has loaded weights.
         pins: whether it may pin memory.
-        page_cache_bytes: what the page cache keeps of mapped weights.
+        page_cache_bytes: what the page cache keeps of mapped weights, where it was given.
         warnings: what the user should know about this memory.
     """
 
@@ -83,12 +83,12 @@ class HostSummary:
     origin: str
     available_bytes: int = 0
     pins: bool = True
-    page_cache_bytes: int = 0
+    page_cache_bytes: int | None = None
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("memory_bytes", "available_bytes", "page_cache_bytes"):
-            _check_bytes(f"host {name}", getattr(self, name))
+            _check_bytes(f"host {name}", getattr(self, name) or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +200,7 @@ class Prediction:
         compute_s: compute of a request, which no placement can save.
         uses: a later request, use by use.
         phases: device bytes, phase by phase.
-        host_bytes: host copies per component.
+        host_bytes: host memory per component that cannot be dropped.
         hosting: where these wait, stack by stack; none for components that do not stream.
         disk_read_bytes: what a later request reads from disk.
     """

@@ -107,7 +107,7 @@ def build_facts(components, *, uses=None, output_frames_bytes=0):
 def build_evaluator(components, *, engine=SGLANG, uses=None, settings=NO_OVERHEAD, host=AMPLE_HOST):
     """An evaluator of the toy model that ``build_facts`` makes of the same arguments."""
     facts = build_facts(components, uses=uses)
-    return Evaluator(CostModel(facts, RATES, host), MemoryModel(facts, settings), find_engine(engine), host)
+    return Evaluator(CostModel(facts, RATES), MemoryModel(facts, settings), find_engine(engine), host)
 
 
 def streamed(component="transformer", **knobs):

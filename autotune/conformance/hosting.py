@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from autotune.conformance.difference import FieldDifference, compare_values
 from autotune.conformance.records import HostingRecord
-from runtime.hosting import HostedLayer, HostReading, HostTier, host_stack, spendable_pin_bytes
+from runtime.hosting import HostedLayer, HostTier, PinBudget, host_stack, spendable_pin_bytes
 from runtime.residency import streamed_layers
 
 _LETTERS = {HostTier.PINNED: "P", HostTier.PAGEABLE: "A", HostTier.MAPPED: "M"}
@@ -23,7 +23,7 @@ def check_hosting(record: HostingRecord) -> Iterator[FieldDifference]:
     hosting, _ = host_stack(
         layers,
         streamed_layers(len(layers), record.resident, record.policy),
-        HostReading(spendable_bytes=spendable, available_bytes=record.available_now_bytes),
+        PinBudget(spendable_bytes=spendable, available_bytes=record.available_now_bytes),
         pins=record.pin_cpu_memory,
     )
     letters = "".join(_LETTERS[tier] for tier in hosting.tiers if tier is not None)

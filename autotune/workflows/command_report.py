@@ -123,6 +123,6 @@ def _compare(name: str, meaning: str, evaluation: Evaluation, target: Target) ->
         latency_s=evaluation.latency_s,
         charged_bytes=charged_bytes,
         host_bytes=sum(evaluation.host_bytes.values()),
-        fits=charged_bytes <= target.cap.effective_bytes and not evaluation.hosting.short_bytes,
+        fits=evaluation.fits(target.cap.effective_bytes),
         placements={item.component: item.describe() for item in evaluation.plan.placements},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 
@@ -15,7 +16,9 @@ from autotune.workflows.findings import list_findings
 from autotune.workflows.planning import Planned, PlanningSettings, build_evaluator
 from autotune.workflows.target import Target
 from autotune.workflows.variant_choice import variant_findings
-from runtime.hosting import HostTier
+from runtime.engines.host_rules import ComponentHosting
+from runtime.hosting import HostTier, PinBudget, StackHosting
+from runtime.model_spec import ComponentSpec, StackSpec
 from runtime.plan import Plan
 from runtime.plan_document import (
     Comparison,
@@ -34,6 +37,7 @@ NOT_MODELLED = (
     "slower compute while copies run (interference): unknown for this device, taken as none",
     "host-side work between layers, prompt tokenisation, latents, and encoding the output file",
     "reads of mapped weights by other programs, and a drive that slows down under load",
+    "loaders of the server that decide one by one whether weights stay mapped: one answer for all is assumed",
     "time to load the checkpoint",
 )
 
@@ -57,7 +61,6 @@ def build_document(
 ) -> PlanDocument:
     """The plan document of one planning run."""
     evaluator = build_evaluator(profile.facts, target, settings)
-    costs = evaluator.cost_model
     return PlanDocument(
         created=created.isoformat(timespec="seconds"),
         program=program_version(),
@@ -70,7 +73,7 @@ def build_document(
         plan=planned.chosen.plan,
         prediction=build_prediction(planned.chosen, evaluator),
         findings=(
-            *list_findings(planned, costs, target),
+            *list_findings(planned, evaluator, target),
             *host_findings(planned.chosen, target),
             *variant_findings(profile.facts, target),
         ),
@@ -119,14 +122,15 @@ def build_prediction(evaluation: Evaluation, evaluator: Evaluator) -> Prediction
         uses=uses,
         phases=evaluation.phases,
         host_bytes=dict(evaluation.host_bytes),
-        hosting=_describe_hosting(evaluation, evaluator),
+        hosting=_predict_hosting(evaluation, evaluator),
         disk_read_bytes=sum(count_disk_bytes(evaluator, plan).values()),
     )
 
 
-def _describe_hosting(evaluation: Evaluation, evaluator: Evaluator) -> tuple[HostPrediction, ...]:
+def _predict_hosting(evaluation: Evaluation, evaluator: Evaluator) -> tuple[HostPrediction, ...]:
     """Where the layers of every streamed stack wait."""
-    components = zip(evaluator.lifecycle.model.components, evaluation.hosting.components, strict=True)
+    hosting = evaluation.hosting
+    components = zip(evaluator.lifecycle.model.components, hosting.components, hosting.budgets, strict=True)
     return tuple(
         HostPrediction(
             component=component.name,
@@ -138,11 +142,26 @@ def _describe_hosting(evaluation: Evaluation, evaluator: Evaluator) -> tuple[Hos
             pinned_bytes=found.pinned_bytes,
             pageable_bytes=found.pageable_bytes + found.mapped_copied_bytes,
             mapped_bytes=found.mapped_bytes,
-            spendable_bytes=found.spendable_bytes,
+            spendable_bytes=spendable_bytes,
         )
-        for component, hosting in components
-        for stack, found in zip(component.stacks, hosting.stacks, strict=False)
+        for component, hosting, budget in components
+        for stack, found, spendable_bytes in _list_budgets(component, hosting, budget)
     )
+
+
+def _list_budgets(
+    component: ComponentSpec, hosting: ComponentHosting, budget: PinBudget
+) -> Iterator[tuple[StackSpec, StackHosting, int]]:
+    """The stacks of one streamed component, with what could be pinned when each was hosted: larger ones go first."""
+    left = budget.spendable_bytes
+    spendable = {}
+    for stack, found in sorted(
+        zip(component.stacks, hosting.stacks, strict=False), key=lambda item: -item[0].run_bytes
+    ):
+        spendable[stack.name] = left
+        left -= found.pinned_bytes
+    for stack, found in zip(component.stacks, hosting.stacks, strict=False):
+        yield stack, found, max(spendable[stack.name], 0)
 
 
 def list_assumptions(profile: Profile, target: Target, settings: PlanningSettings) -> tuple[str, ...]:
@@ -154,7 +173,8 @@ def list_assumptions(profile: Profile, target: Target, settings: PlanningSetting
     )
     return (
         f"device: {target.device.origin}",
-        f"host memory: {target.host.origin}",
+        f"host memory: {target.host.origin}; pins are charged at their exact size, as the server registers memory, and "
+        "components that are moved whole with the rounding of torch's pinned allocator",
         memory,
         f"engine: {settings.engine}; a request is a later one, after load and the first request",
         *(f"fixed by the user, not searched: {fixed.describe()}" for fixed in settings.space.fixed),
@@ -183,6 +203,8 @@ def _describe_default(default: Evaluation, cap_bytes: int) -> str:
     text = "; ".join(f"{', '.join(names)}: {mode}" for mode, names in modes.items())
     if default.peak.charged_bytes > cap_bytes:
         text += f"; out of memory, {format_gib(default.peak.charged_bytes - cap_bytes)} too much"
+    elif default.hosting.short_bytes:
+        text += f"; the host lacks {format_gib(default.hosting.short_bytes)} for it"
     return f"what the server chooses by itself (performance mode auto): {text}"
 
 
@@ -203,7 +225,7 @@ def _compare(planned: Planned, target: Target) -> tuple[Comparison, ...]:
             meaning=meaning,
             latency_s=evaluation.latency_s,
             charged_bytes=peak,
-            fits=peak <= cap,
+            fits=evaluation.fits(cap),
             placements={item.component: item.describe() for item in evaluation.plan.placements},
         )
 

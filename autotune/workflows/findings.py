@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from autotune.cost_model import CostModel
-from autotune.evaluate import Evaluation
+from autotune.evaluate import Evaluator
 from autotune.study_records import StudyResult
 from autotune.workflows.planning import UNCERTAINTY_RATIO, NothingFits, Planned
 from autotune.workflows.target import Target
+from runtime.engines.protocol import list_stacks
 from runtime.hosting import HostTier
 from runtime.residency import Mode
 from runtime.units import format_gib, format_percent, format_seconds
@@ -19,13 +19,13 @@ _NEAR_FULL_RATIO = 0.95
 _ROUNDING_RATIO = 1e-9
 
 
-def list_findings(planned: Planned, costs: CostModel, target: Target) -> tuple[str, ...]:
+def list_findings(planned: Planned, evaluator: Evaluator, target: Target) -> tuple[str, ...]:
     """What the user should know, in the order in which it matters."""
     findings = [_headline(planned, target)]
     if planned.tuning_gains:
         findings.append(_where_tuning_pays(planned))
     findings += _server_default(planned, target)
-    findings.append(_what_binds_time(planned, costs))
+    findings.append(_what_binds_time(planned, evaluator))
     findings += _what_waits_where(planned)
     findings.append(_what_binds_memory(planned, target))
     for what_if in planned.what_ifs:
@@ -63,6 +63,11 @@ def _server_default(planned: Planned, target: Target) -> list[str]:
             f"Left to itself the server runs out of memory here: its default is charged "
             f"{format_gib(default.peak.charged_bytes)} in '{default.peak.phase}', {format_gib(excess)} over the cap"
         ]
+    if default.hosting.short_bytes:
+        return [
+            f"Left to itself the server runs out of host memory here: it lacks "
+            f"{format_gib(default.hosting.short_bytes)} for its default"
+        ]
     if default.plan.placements == planned.streamed.plan.placements:
         return []
     saved = 1 - planned.chosen.latency_s / default.latency_s
@@ -82,10 +87,14 @@ def _what_waits_where(planned: Planned) -> list[str]:
             unpinned.append(f"{placement.component} {' and '.join(parts)}")
     if not unpinned:
         return []
+    meanings = []
+    if any(stack.mapped_bytes for part in planned.chosen.hosting.components for stack in part.stacks):
+        meanings.append("mapped layers are read from the checkpoint file again")
+    if any(stack.pageable_bytes for part in planned.chosen.hosting.components for stack in part.stacks):
+        meanings.append("pageable ones stop compute while they are copied")
     findings = [
-        "Pinned host memory does not hold every streamed layer: "
-        + "; ".join(unpinned)
-        + ". Mapped layers are read from the checkpoint file again, pageable ones stop compute while they are copied"
+        f"Pinned host memory does not hold every layer: {'; '.join(unpinned)}"
+        + (f" ({'; '.join(meanings)})" if meanings else "")
     ]
     bare = planned.unresident
     if bare is not None:
@@ -108,7 +117,7 @@ def describe_nothing_fits(answer: NothingFits, target: Target) -> tuple[str, ...
     if not answer.short_bytes:
         return (
             f"nothing fits: the host has {format_gib(target.host.available_bytes)} for weights "
-            f"({target.host.origin}); the plan that needs least VRAM lacks {format_gib(answer.host_short_bytes)}",
+            f"({target.host.origin}); the plan that needs least VRAM lacks {format_gib(answer.host_short_bytes)} of it",
             f"the nearest plan: {placements}",
             "raise --host-memory if the machine has more, or --vram-cap, so that more weights stay on the device",
         )
@@ -139,7 +148,7 @@ def _headline(planned: Planned, target: Target) -> str:
     gain = planned.gain_ratio
     chosen_s = planned.chosen.latency_s
     streamed_s = planned.streamed.latency_s
-    fits = planned.streamed.peak.charged_bytes <= target.cap.effective_bytes
+    fits = planned.streamed.fits(target.cap.effective_bytes)
     if gain >= UNCERTAINTY_RATIO:
         text = (
             f"Tuning pays: {format_seconds(chosen_s)} a request instead of {format_seconds(streamed_s)} with "
@@ -147,10 +156,15 @@ def _headline(planned: Planned, target: Target) -> str:
         )
         return text if fits else f"{text}, which does not even fit"
     if not fits:
+        lacking = planned.streamed.hosting.short_bytes
+        why = (
+            f"the host lacks {format_gib(lacking)}"
+            if lacking
+            else f"{format_gib(planned.streamed.peak.charged_bytes)} of VRAM"
+        )
         return (
-            f"Streaming everything with the default knobs does not fit "
-            f"({format_gib(planned.streamed.peak.charged_bytes)}); the plan does, at {format_seconds(chosen_s)} a "
-            "request"
+            f"Streaming everything with the default knobs does not fit ({why}); the plan does, at "
+            f"{format_seconds(chosen_s)} a request"
         )
     return (
         f"Copies are hidden behind compute: residency and prefetch buy {format_percent(max(gain, 0.0))} at most, less "
@@ -166,9 +180,9 @@ def _where_tuning_pays(planned: Planned) -> str:
     return f"Tuning {verb} where copies weigh more against compute: {gains} on this card and cap"
 
 
-def _what_binds_time(planned: Planned, costs: CostModel) -> str:
+def _what_binds_time(planned: Planned, evaluator: Evaluator) -> str:
     chosen = planned.chosen
-    compute_s = costs.compute_s()
+    compute_s = evaluator.cost_model.compute_s()
     waiting_s = max(chosen.latency_s - compute_s, 0.0)
     use = max(chosen.uses, key=lambda item: item.total_s)
     share = format_percent(use.total_s / chosen.latency_s)
@@ -178,28 +192,48 @@ def _what_binds_time(planned: Planned, costs: CostModel) -> str:
     )
     if not chosen.plan.streams(use.component):
         return text
-    copy_s, layer_s, stack = _heaviest_stack(costs, chosen, use.component)
-    per_pass = (
-        f"one pass of its {stack} streams for {format_seconds(copy_s)} and computes for {format_seconds(layer_s)}, so "
-        f"{'compute' if layer_s >= copy_s else 'the link'} binds"
-    )
-    return f"{text}; {per_pass}"
+    stack, lanes = _heaviest_stack(planned, evaluator, use.component)
+    binds = max(lanes, key=lambda name: lanes[name])
+    spent = ", ".join(f"{_LANE_VERBS[name]} for {format_seconds(time_s)}" for name, time_s in lanes.items() if time_s)
+    return f"{text}; one pass of its {stack} {spent}, so {binds} binds"
 
 
-def _heaviest_stack(costs: CostModel, chosen: Evaluation, component: str) -> tuple[float, float, str]:
-    """Seconds of copies and of compute in one pass of the stack that streams most in total, and its name."""
-    placement = chosen.plan.placement(component)
-    best = (-1.0, 0.0, 0.0, "")
-    for use in costs.facts.request.uses:
-        if use.component != component:
+_LANE_VERBS = {
+    "compute": "computes",
+    "the link": "streams",
+    "the disk": "reads from its file",
+    "pageable memory": "copies from pageable memory",
+}
+
+
+def _heaviest_stack(planned: Planned, evaluator: Evaluator, component: str) -> tuple[str, dict[str, float]]:
+    """The stack of ``component`` that takes most in total, and the seconds of each lane in one steady pass of it."""
+    plan = planned.chosen.plan
+    costs, placement = evaluator.costs_of(plan), plan.placement(component)
+    model, request = evaluator.lifecycle.model, evaluator.lifecycle.request
+    passes = {
+        stack: group.passes
+        for use in request.uses
+        if use.component == component
+        for group in use.groups
+        for stack in group.stacks
+    }
+    found: list[tuple[float, str, dict[str, float]]] = []
+    for ref in list_stacks(model):
+        if model.components[ref.component].name != component or ref.name not in passes:
             continue
-        for group in use.groups:
-            for stack in group.stacks:
-                copies, computes = costs.layer_costs(component, stack)
-                streamed = placement.streamed_layers(len(copies))
-                copy_s = sum(copies[layer] for layer in streamed)
-                best = max(best, (group.passes * (copy_s + sum(computes)), copy_s, sum(computes), stack))
-    return best[1], best[2], best[3]
+        slots = range(ref.first_slot, ref.first_slot + ref.layer_count)
+        streamed = [ref.first_slot + layer for layer in placement.streamed_layers(ref.layer_count)]
+        lanes = {
+            "compute": sum(costs.compute_s[slot] for slot in slots),
+            "the link": sum(costs.copy_s[slot] for slot in streamed),
+        }
+        if costs.tiers is not None:
+            lanes["the disk"] = sum(costs.tiers.read_s[slot] for slot in streamed)
+            lanes["pageable memory"] = sum(costs.tiers.sync_s[slot] for slot in streamed)
+        found.append((passes[ref.name] * sum(lanes.values()), ref.name, lanes))
+    _, name, lanes = max(found)
+    return name, lanes
 
 
 def _what_binds_memory(planned: Planned, target: Target) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from autotune.host_memory import read_host_memory
 from runtime.errors import InputError
-from runtime.hosting import HostMemory
 from runtime.plan_document import HostSummary
 from runtime.units import GIB, format_gib
 
@@ -58,15 +57,12 @@ def choose_host(wish: HostWish, *, on_this_machine: bool) -> HostSummary:
 
 
 def change_host(host: HostSummary, *, added_bytes: int = 0, pins: bool | None = None) -> HostSummary:
-    """``host`` with more memory, or with pins turned on or off; a page cache that was not typed follows."""
-    before = HostMemory(available_bytes=host.available_bytes, pins=host.pins)
-    after = HostMemory(available_bytes=host.available_bytes + added_bytes, pins=host.pins if pins is None else pins)
+    """``host`` with more memory, or with pins turned on or off."""
     return replace(
         host,
         memory_bytes=host.memory_bytes + added_bytes,
-        available_bytes=after.available_bytes,
-        pins=after.pins,
-        page_cache_bytes=after.cache_bytes if host.page_cache_bytes == before.cache_bytes else host.page_cache_bytes,
+        available_bytes=host.available_bytes + added_bytes,
+        pins=host.pins if pins is None else pins,
     )
 
 
@@ -92,7 +88,6 @@ def _summarize(
         raise InputError(
             f"--page-cache-room is {format_gib(room)}: it is a part of the host memory, {format_gib(memory_bytes)}"
         )
-    memory = HostMemory(available_bytes=available_bytes, pins=wish.pins, page_cache_room_bytes=room)
     if not wish.pins:
         origin += "; nothing is pinned (--no-pin-cpu-memory)"
     return HostSummary(
@@ -100,6 +95,6 @@ def _summarize(
         origin=origin,
         available_bytes=available_bytes,
         pins=wish.pins,
-        page_cache_bytes=memory.cache_bytes,
+        page_cache_bytes=room,
         warnings=warnings,
     )

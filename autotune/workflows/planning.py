@@ -119,9 +119,8 @@ class Alternative:
 def build_evaluator(facts: ModelFacts, target: Target, settings: PlanningSettings) -> Evaluator:
     """What predicts plans of ``facts`` on ``target``."""
     memory = MemorySettings(context_bytes=target.context_bytes, reserve_bytes=settings.reserve_bytes)
-    host = target.host_memory
-    costs = CostModel(facts, target.rates, host)
-    return Evaluator(costs, MemoryModel(facts, memory), find_engine(settings.engine), host)
+    costs = CostModel(facts, target.rates)
+    return Evaluator(costs, MemoryModel(facts, memory), find_engine(settings.engine), target.host_memory)
 
 
 def server_default_plan(facts: ModelFacts, target: Target, settings: PlanningSettings) -> Plan | None:

@@ -20,7 +20,7 @@ class Simulation:
 
     Attributes:
         variant: in which of its catalog's other ways the model runs; empty for as released.
-        fits: whether the peak stays within the cap.
+        fits: whether the peak stays within the cap and the host has memory for the copies.
         streamed_latency_s: a later request with everything streamed, for comparison.
         warnings: what makes the figures too good.
     """
@@ -52,7 +52,7 @@ def simulate_plan(
         cap=target.cap.reason,
         placements={placement.component: placement.describe() for placement in plan.placements},
         prediction=build_prediction(evaluation, evaluator),
-        fits=evaluation.peak.charged_bytes <= target.cap.effective_bytes,
+        fits=evaluation.fits(target.cap.effective_bytes),
         streamed_latency_s=evaluator.score(streamed).latency_s,
         warnings=(*host_findings(evaluation, target), *variant_findings(profile.facts, target)),
         assumptions=list_assumptions(profile, target, settings),

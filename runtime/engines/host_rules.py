@@ -14,10 +14,10 @@ from typing import Protocol
 from runtime.hosting import (
     HostedLayer,
     HostMemory,
-    HostReading,
     HostTier,
+    PinBudget,
     StackHosting,
-    describe_hosting,
+    build_stack_hosting,
     host_stack,
     spendable_pin_bytes,
 )
@@ -46,9 +46,9 @@ class ComponentHosting:
         return self.whole_bytes + self.table_bytes + sum(stack.held_bytes for stack in self.stacks)
 
     @property
-    def mapped_bytes(self) -> int:
-        """What its mapped layers read from the checkpoint file in one traversal of every stack."""
-        return sum(stack.mapped_bytes for stack in self.stacks)
+    def streamed_mapped_bytes(self) -> int:
+        """What is read from the checkpoint file on every pass."""
+        return sum(stack.streamed_mapped_bytes for stack in self.stacks)
 
     def count(self, tier: HostTier) -> int:
         """Layers that wait in ``tier``."""
@@ -62,10 +62,17 @@ class ComponentHosting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanHosting:
-    """Where every component waits, in the model's order, and the memory that was there for it."""
+    """Where every component waits, in the model's order.
+
+    Attributes:
+        components: one per component.
+        budgets: what could be pinned and committed when each was hosted.
+        memory: the host.
+    """
 
     components: tuple[ComponentHosting, ...]
-    available_bytes: int
+    budgets: tuple[PinBudget, ...]
+    memory: HostMemory
 
     @property
     def held_bytes(self) -> int:
@@ -79,7 +86,13 @@ class PlanHosting:
         Courier slots are left out: the server does not count them either, and runs on hosts that are full without them
         are public (PM131 of the public measurements).
         """
-        return max(0, self.held_bytes - self.courier_bytes - self.available_bytes)
+        return max(0, self.held_bytes - self.courier_bytes - self.memory.available_bytes)
+
+    @property
+    def cache_bytes(self) -> int:
+        """What the page cache can keep of mapped weights: as given, or what the plan leaves free."""
+        room = self.memory.page_cache_room_bytes
+        return max(0, self.memory.available_bytes - self.held_bytes) if room is None else room
 
     @property
     def courier_bytes(self) -> int:
@@ -98,11 +111,11 @@ class HostRule(Protocol):
     memory: HostMemory
     order: tuple[int, ...]
 
-    def start(self, on_host: Sequence[bool]) -> HostReading:
+    def start(self, on_host: Sequence[bool]) -> PinBudget:
         """The reading before the first component; ``on_host`` says which components are not resident."""
         ...
 
-    def host(self, component: int, placement: Placement, reading: HostReading) -> tuple[ComponentHosting, HostReading]:
+    def host(self, component: int, placement: Placement, reading: PinBudget) -> tuple[ComponentHosting, PinBudget]:
         """One component's host copies, and what is left for the next one."""
         ...
 
@@ -112,10 +125,15 @@ def host_plan(rule: HostRule, model: ModelSpec, plan: Plan) -> PlanHosting:
     placements = [plan.placement(component.name) for component in model.components]
     reading = rule.start([placement.mode is not Mode.RESIDENT for placement in placements])
     found: dict[int, ComponentHosting] = {}
+    budgets: dict[int, PinBudget] = {}
     for component in rule.order:
+        budgets[component] = reading
         found[component], reading = rule.host(component, placements[component], reading)
+    indices = range(len(placements))
     return PlanHosting(
-        components=tuple(found[index] for index in range(len(placements))), available_bytes=rule.memory.available_bytes
+        components=tuple(found[index] for index in indices),
+        budgets=tuple(budgets[index] for index in indices),
+        memory=rule.memory,
     )
 
 
@@ -146,7 +164,7 @@ class _CachedRule:
             for stack in component.stacks
         }
 
-    def host(self, component: int, placement: Placement, reading: HostReading) -> tuple[ComponentHosting, HostReading]:
+    def host(self, component: int, placement: Placement, reading: PinBudget) -> tuple[ComponentHosting, PinBudget]:
         """One component's host copies, and what is left for the next one."""
         return self._answer(
             component, placement.mode, placement.resident, placement.policy, placement.lifetime, reading
@@ -159,11 +177,12 @@ class _CachedRule:
         resident: int,
         policy: Policy,
         lifetime: Lifetime,
-        reading: HostReading,
-    ) -> tuple[ComponentHosting, HostReading]:
+        reading: PinBudget,
+    ) -> tuple[ComponentHosting, PinBudget]:
         placement = Placement(component="", mode=mode, resident=resident, policy=policy, lifetime=lifetime)
         hosting, left = self._host_once(component, placement, reading)
-        key = (component, tuple(stack.tiers for stack in hosting.stacks), hosting.whole_bytes, hosting.table_bytes)
+        stacks = tuple((stack.tiers, stack.streamed_mapped_bytes) for stack in hosting.stacks)
+        key = (component, stacks, hosting.whole_bytes, hosting.table_bytes)
         return self._known.setdefault(key, hosting), left
 
     def _layers_on_host(self, component: int, stack: str, placement: Placement) -> list[HostedLayer | None]:
@@ -174,8 +193,8 @@ class _CachedRule:
         return found
 
     def _host_once(
-        self, component: int, placement: Placement, reading: HostReading
-    ) -> tuple[ComponentHosting, HostReading]:
+        self, component: int, placement: Placement, reading: PinBudget
+    ) -> tuple[ComponentHosting, PinBudget]:
         raise NotImplementedError
 
 
@@ -184,6 +203,9 @@ class ServerHostRule(_CachedRule):
 
     The server reads the available memory once weights are loaded. A component that starts on the host holds what the
     loader made itself; where copies of the whole deployment fit, every component but a DiT is copied from the file.
+    (The text encoders' loader asks about its own folder only, and each loader asks when it loads. Asked once about the
+    whole deployment, as here and as the function says of itself, the DiT of MiniMax-H3 is pinned from 96 GB on, which
+    is what is measured: PM141.)
     Source: ``configure_layerwise_offload_modules``, ``keep_checkpoint_mapped`` and the component loaders.
     """
 
@@ -191,7 +213,7 @@ class ServerHostRule(_CachedRule):
         self.memory = memory
         self._model = model
         released = sum(component.checkpoint_bytes + component.unread_checkpoint_bytes for component in model.components)
-        unread = HostReading(spendable_bytes=0, available_bytes=memory.available_bytes)
+        unread = PinBudget(spendable_bytes=0, available_bytes=memory.available_bytes)
         self._keeps_mapped = unread.would_not_fit(released)
         super().__init__(model, self._stays_mapped)
         steps = model.deployment.default_steps if model.deployment is not None else 1
@@ -199,15 +221,15 @@ class ServerHostRule(_CachedRule):
         self.order = tuple(sorted(range(len(benefits)), key=lambda index: -benefits[index]))
         self._loaded = tuple(map(self._loaded_bytes, model.components))
 
-    def start(self, on_host: Sequence[bool]) -> HostReading:
+    def start(self, on_host: Sequence[bool]) -> PinBudget:
         """The reading once every component is loaded."""
         loaded = sum(size for size, waits in zip(self._loaded, on_host, strict=True) if waits)
         available = max(0, self.memory.available_bytes - loaded)
-        return HostReading(spendable_bytes=spendable_pin_bytes(available), available_bytes=available)
+        return PinBudget(spendable_bytes=spendable_pin_bytes(available), available_bytes=available)
 
     def _host_once(
-        self, component: int, placement: Placement, reading: HostReading
-    ) -> tuple[ComponentHosting, HostReading]:
+        self, component: int, placement: Placement, reading: PinBudget
+    ) -> tuple[ComponentHosting, PinBudget]:
         spec = self._model.components[component]
         if placement.mode is not Mode.LAYERWISE_OFFLOAD:
             return host_whole(spec, placement), reading
@@ -226,7 +248,7 @@ class ServerHostRule(_CachedRule):
         """Memory that cannot be dropped once ``spec`` is loaded to the host."""
         if not self._stays_mapped(spec):
             return spec.run_bytes
-        return sum(layer.transformed_bytes for stack in spec.stacks for layer in stack.layers)
+        return spec.transformed_bytes
 
 
 class TopupHostRule(_CachedRule):
@@ -254,30 +276,23 @@ class TopupHostRule(_CachedRule):
         self.order = tuple(sorted(range(len(most)), key=lambda index: -most[index]))
         self._pins_all = always_pins(self, model)
 
-    def start(self, on_host: Sequence[bool]) -> HostReading:
+    def start(self, on_host: Sequence[bool]) -> PinBudget:
         """All that is available: the executor maps the file and makes nothing at load but transformed weights."""
         components = zip(self._model.components, on_host, strict=True)
-        loaded = sum(
-            layer.transformed_bytes
-            for spec, waits in components
-            if waits
-            for stack in spec.stacks
-            for layer in stack.layers
-        )
+        loaded = sum(spec.transformed_bytes for spec, waits in components if waits)
         available = max(0, self.memory.available_bytes - loaded)
         spendable = spendable_pin_bytes(available) if self.memory.pins else 0
-        return HostReading(spendable_bytes=spendable, available_bytes=available)
+        return PinBudget(spendable_bytes=spendable, available_bytes=available)
 
     def _host_once(
-        self, component: int, placement: Placement, reading: HostReading
-    ) -> tuple[ComponentHosting, HostReading]:
+        self, component: int, placement: Placement, reading: PinBudget
+    ) -> tuple[ComponentHosting, PinBudget]:
         spec = self._model.components[component]
         if placement.mode is not Mode.LAYERWISE_OFFLOAD:
             return host_whole(spec, placement), reading
         found: dict[str, StackHosting] = {}
         spendable = reading.spendable_bytes
         for stack in sorted(spec.stacks, key=lambda stack: -self._copies.get((spec.name, stack.name), 0)):
-            offered = spendable
             layers = self._layers_on_host(component, stack.name, placement)
             tiers: list[HostTier | None] = [
                 None if layer is None else HostTier.MAPPED if layer.view_bytes else HostTier.PAGEABLE
@@ -292,10 +307,10 @@ class TopupHostRule(_CachedRule):
                     break
                 spendable -= layer.run_bytes
                 tiers[index] = HostTier.PINNED
-            found[stack.name] = describe_hosting(layers, tiers, offered)
+            found[stack.name] = build_stack_hosting(layers, tiers, placement.streamed_layers(len(layers)))
         hosting = ComponentHosting(stacks=tuple(found[stack.name] for stack in spec.stacks))
         left = max(0, reading.available_bytes - hosting.held_bytes)
-        return hosting, HostReading(spendable_bytes=spendable, available_bytes=left)
+        return hosting, PinBudget(spendable_bytes=spendable, available_bytes=left)
 
 
 def host_whole(spec: ComponentSpec, placement: Placement) -> ComponentHosting:
@@ -303,6 +318,18 @@ def host_whole(spec: ComponentSpec, placement: Placement) -> ComponentHosting:
     if placement.mode is Mode.RESIDENT:
         return ComponentHosting()
     return ComponentHosting(whole_bytes=whole_bytes(spec))
+
+
+def held_when_pinned(spec: ComponentSpec, placement: Placement) -> int:
+    """Host memory of a component of which every layer that needs a host copy is pinned."""
+    if placement.mode is not Mode.LAYERWISE_OFFLOAD:
+        return host_whole(spec, placement).held_bytes
+    gone = sum(
+        stack.layers[layer].run_bytes
+        for stack in spec.stacks
+        for layer in placement.permanent_layers(len(stack.layers))
+    )
+    return spec.stack_run_bytes + spec.host_table_bytes - gone
 
 
 def whole_bytes(spec: ComponentSpec) -> int:

@@ -1,6 +1,7 @@
 """Host tiers on toy models, whose reserves are a few bytes instead of GiB."""
 
 import contextlib
+from itertools import pairwise
 from unittest import mock
 
 import pytest
@@ -12,6 +13,7 @@ from strategies import SHAPES, all_plans, components, plans_of
 from autotune import host_states
 from autotune.bounds import compute_use_bounds_s
 from autotune.exact import ExactSolver
+from autotune.replay_core import Recorder
 from autotune.space import SearchSpace
 from runtime import hosting
 from runtime.engines.host_rules import host_plan
@@ -60,8 +62,10 @@ def test_every_layer_that_needs_a_host_copy_waits_in_one_place(data):
             for stack, hosted in zip(spec.stacks, part.stacks, strict=False):
                 gone = placement.permanent_layers(len(stack.layers))
                 assert [tier is None for tier in hosted.tiers] == [index in gone for index in range(len(hosted.tiers))]
-                assert hosted.pinned_bytes <= max(hosted.spendable_bytes, 0)
-                assert min(hosted.pageable_bytes, hosted.mapped_bytes, hosted.spendable_bytes) >= 0
+                assert hosted.streamed_mapped_bytes <= hosted.mapped_bytes
+                assert min(hosted.pageable_bytes, hosted.pinned_bytes, hosted.streamed_mapped_bytes) >= 0
+        pinned = sum(hosted.pinned_bytes for part in found.components for hosted in part.stacks)
+        assert pinned <= max(budget.spendable_bytes for budget in found.budgets)
 
 
 @given(st.data())
@@ -97,6 +101,16 @@ def test_no_use_is_faster_than_its_bound(data):
         bounds = compute_use_bounds_s(program, plan, evaluator.costs_of(plan))
         for use, bound_s in zip(evaluation.uses, bounds, strict=True):
             assert use.total_s >= bound_s - 1e-9
+
+
+@given(st.data())
+def test_no_two_copies_to_the_device_run_at_once(data):
+    with small_reserves():
+        evaluator = data.draw(hosted_evaluators())
+        recorder = Recorder()
+        evaluator.evaluate(data.draw(plans_of(evaluator)), recorder)
+        copies = sorted((start, end) for lane, start, end, _ in recorder.spans if lane == 1 and end > start)
+        assert all(later[0] >= earlier[1] - 1e-9 for earlier, later in pairwise(copies))
 
 
 @settings(max_examples=40)

@@ -6,7 +6,7 @@ from builders import SGLANG, build_component, build_facts, build_plan, streamed
 from runtime.engines.host_rules import always_pins, host_plan
 from runtime.engines.registry import find_engine
 from runtime.errors import InputError
-from runtime.hosting import HostedLayer, HostMemory, HostReading, HostTier, host_stack, spendable_pin_bytes
+from runtime.hosting import HostedLayer, HostMemory, HostTier, PinBudget, host_stack, spendable_pin_bytes
 from runtime.model_spec import ComponentSpec, LayerSpec, ModelSpec, PassGroup, RequestSpec, StackSpec, UseSpec
 from runtime.plan import Placement, Plan
 from runtime.residency import Lifetime, Mode, Policy, streamed_layers
@@ -25,7 +25,7 @@ def letters(hosting):
 
 def test_p10a_a_component_larger_than_the_budget_pins_as_many_layers_as_fit():
     size = round(61.7 * GIB / 50)
-    reading = HostReading(spendable_bytes=round(41.22 * GIB), available_bytes=200 * GIB)
+    reading = PinBudget(spendable_bytes=round(41.22 * GIB), available_bytes=200 * GIB)
     hosting, left = host_stack(layers(50, size), range(50), reading)
     assert hosting.count(HostTier.PINNED) == 33
     assert left.spendable_bytes == round(41.22 * GIB) - 33 * size
@@ -34,7 +34,7 @@ def test_p10a_a_component_larger_than_the_budget_pins_as_many_layers_as_fit():
 def test_p10b_pins_that_are_booked_count_when_a_pageable_copy_asks_for_room():
     # 30 GiB available, 25 booked for pins: 12 GiB of pageable copies do not fit into the 5 that are left.
     available = 30 * GIB
-    reading = HostReading(spendable_bytes=25 * GIB, available_bytes=available)
+    reading = PinBudget(spendable_bytes=25 * GIB, available_bytes=available)
     hosting, _ = host_stack([*layers(25, GIB), *layers(12, GIB)], range(37), reading)
     assert hosting.count(HostTier.PAGEABLE) == 0
     assert hosting.count(HostTier.MAPPED) == 12
@@ -42,7 +42,7 @@ def test_p10b_pins_that_are_booked_count_when_a_pageable_copy_asks_for_room():
 
 def test_p10d_streamed_layers_are_pinned_before_residents():
     streamed_set = streamed_layers(50, 35, Policy.STRIDED)
-    reading = HostReading(spendable_bytes=15 * GIB, available_bytes=17 * GIB)
+    reading = PinBudget(spendable_bytes=15 * GIB, available_bytes=17 * GIB)
     hosting, _ = host_stack(layers(50, GIB), streamed_set, reading)
     pinned = [index for index, tier in enumerate(hosting.tiers) if tier is HostTier.PINNED]
     assert set(pinned) <= set(streamed_set)
@@ -97,7 +97,7 @@ def test_m7_spendable_pins_are_never_negative(available_gib, spendable_gib):
 
 
 def test_m7_without_a_budget_every_layer_has_a_place():
-    reading = HostReading(spendable_bytes=0, available_bytes=0)
+    reading = PinBudget(spendable_bytes=0, available_bytes=0)
     assert letters(host_stack(layers(4, GIB), range(4), reading)[0]) == "MMMM"
     assert letters(host_stack(layers(4, GIB, views=False), range(4), reading)[0]) == "AAAA"
 
@@ -105,7 +105,7 @@ def test_m7_without_a_budget_every_layer_has_a_place():
 def test_a_layer_that_does_not_fit_is_skipped_for_a_smaller_one():
     sizes = [3, 1, 3, 1]
     stack = [HostedLayer(run_bytes=size * GIB, view_bytes=0) for size in sizes]
-    reading = HostReading(spendable_bytes=5 * GIB, available_bytes=100 * GIB)
+    reading = PinBudget(spendable_bytes=5 * GIB, available_bytes=100 * GIB)
     assert letters(host_stack(stack, range(4), reading)[0]) == "PPAP"
 
 
@@ -118,8 +118,8 @@ def test_permanent_residents_need_no_host_copy():
 
 
 def test_without_pinning_the_server_copies_what_fits_and_maps_the_rest():
-    few = HostReading(spendable_bytes=0, available_bytes=7 * GIB)
-    many = HostReading(spendable_bytes=0, available_bytes=9 * GIB)
+    few = PinBudget(spendable_bytes=0, available_bytes=7 * GIB)
+    many = PinBudget(spendable_bytes=0, available_bytes=9 * GIB)
     assert letters(host_stack(layers(4, GIB), range(4), few, pins=False)[0]) == "MMMM"
     assert letters(host_stack(layers(4, GIB), range(4), many, pins=False)[0]) == "AAAA"
 

@@ -1,10 +1,18 @@
 import pytest
 
-from runtime.pinned import count_pins, rounded_pin_bytes
+from runtime.hosting import HostedLayer, HostTier, PinBudget, host_stack
+from runtime.pinned import rounded_pin_bytes
 from runtime.units import GIB
 
-M6_LAYERS = [round(1.2024 * GIB)] * 50
+M6_LAYER = round(1.2024 * GIB)
 M6_SPENDABLE = round(41.22 * GIB)
+
+
+def count_pins(layer_bytes):
+    """Of 50 layers, each of which locks ``layer_bytes``."""
+    layers = [HostedLayer(run_bytes=layer_bytes, view_bytes=0)] * 50
+    budget = PinBudget(spendable_bytes=M6_SPENDABLE, available_bytes=2**50)
+    return host_stack(layers, range(50), budget)[0].count(HostTier.PINNED)
 
 
 @pytest.mark.parametrize(
@@ -15,13 +23,8 @@ def test_m6_a_block_of_the_caching_allocator_takes_the_next_power_of_two(asked_g
 
 
 def test_m6_rounded_blocks_leave_room_for_20_layers_and_exact_ones_for_34():
-    assert count_pins(M6_LAYERS, M6_SPENDABLE, rounded=True) == 20
-    assert count_pins(M6_LAYERS, M6_SPENDABLE, rounded=False) == 34
-
-
-def test_a_layer_that_does_not_fit_is_skipped_and_a_smaller_one_still_pinned():
-    assert count_pins([6, 5, 3], 10, rounded=False) == 2
-    assert count_pins([6, 5, 3], 0, rounded=False) == 0
+    assert count_pins(rounded_pin_bytes(M6_LAYER)) == 20
+    assert count_pins(M6_LAYER) == 34
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4097, 2**40 - 1, 2**40, 2**40 + 1])

@@ -148,7 +148,7 @@ def search(  # noqa: PLR0913 - one parameter per option
         with paused_collector():
             if is_auto(wishes.variant):
                 inputs, decision = take_fastest_variant(inputs, settings, progress.notify)
-            answer = _plan(inputs, settings, progress, _study(trials, sampler, seed, storage, inputs))
+            answer = _plan(inputs, settings, progress, _study(trials, sampler, seed, storage, inputs, settings))
             if advice and isinstance(answer, Planned):
                 answer = _advise(answer, inputs, settings, progress)
     if isinstance(answer, NothingFits):
@@ -233,24 +233,22 @@ def _plan(
     return make_plan(
         inputs.facts,
         inputs.target,
-        PlanningSettings(
-            engine=settings.engine,
-            space=settings.space,
-            tie_ratio=settings.tie_ratio,
-            reserve_bytes=settings.reserve_bytes,
-            study=study,
-        ),
+        replace(settings, study=study),
         alternatives=inputs.alternatives,
         notify=progress.notify,
         study_progress=progress.count,
     )
 
 
-def _study(trials: int, sampler: SamplerName, seed: int, storage: str | None, inputs: Inputs) -> StudySettings | None:
+def _study(
+    trials: int, sampler: SamplerName, seed: int, storage: str | None, inputs: Inputs, planning: PlanningSettings
+) -> StudySettings | None:
+    """The sweep; its key holds all that a score depends on besides the space and the cap."""
     if trials == 0:
         return None
     host = inputs.target.host
-    key = f"{inputs.profile.digest} {host.available_bytes} {host.pins} {host.page_cache_bytes}"
+    parts = (host.available_bytes, host.pins, host.page_cache_bytes, planning.engine, planning.reserve_bytes)
+    key = " ".join(map(str, (inputs.profile.digest, *parts)))
     return StudySettings(trials=trials, sampler=sampler, seed=seed, storage=storage, key=key)
 
 
@@ -264,6 +262,8 @@ def _report_nothing_fits(answer: NothingFits, inputs: Inputs, *, as_json: bool) 
                 "available_bytes": answer.cap_bytes,
                 "needed_bytes": answer.nearest.peak.charged_bytes,
                 "short_bytes": answer.short_bytes,
+                "host_available_bytes": inputs.target.host.available_bytes,
+                "host_needed_bytes": answer.nearest.hosting.held_bytes,
                 "host_short_bytes": answer.host_short_bytes,
                 "phase": answer.nearest.peak.phase,
                 "nearest": {item.component: item.describe() for item in answer.nearest.plan.placements},
