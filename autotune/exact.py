@@ -13,7 +13,7 @@ agrees (``tests/property/test_host_properties.py``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,12 +29,12 @@ from autotune.options import (
     OptionTable,
     Rows,
     compute_options,
-    count_changes,
     find_undominated,
     meets,
     with_traces,
 )
 from autotune.own_use import CopyAhead, replay_use
+from autotune.refine import Climber
 from autotune.space import SearchSpace
 from runtime.errors import UnsupportedError
 from runtime.plan import Placement, Plan
@@ -51,8 +51,6 @@ _SCANNED_AT_ONCE = 4096
 # A placement takes about half a millisecond and tens of kilobytes; the largest catalog model has 5,000.
 _MOST_PLACEMENTS = 20_000
 
-Rank = Callable[[Score], tuple[float, ...]]
-
 NEVER_BYTES = 2**62
 """Charged to a plan for which the host has no memory: more than any cap."""
 
@@ -67,10 +65,6 @@ _ROUNDED_STATES_RATIO = 0.004
 # too large to be exact is treated so, too.
 _ROUNDED_COMBINATIONS = 5_000_000
 _FIRST_SLACK_BYTES, _LAST_SLACK_BYTES = 8 * MIB, 1024 * MIB
-
-# The refinement looks this far, and this often.
-_NEAR_LAYERS = 2
-_MOST_ROUNDS = 12
 
 # How many plans are tried for one that the host has memory for, where that is short.
 _MOST_TRIED = 2000
@@ -186,7 +180,8 @@ class ExactSolver:
 
     def _refine(self, optimum: int, fits: npt.NDArray[np.intp], cap_bytes: int, tie_ratio: float) -> ExactSolution:
         """The optimum of rounded states, improved by its neighbours under true ones, then the tie rule likewise."""
-        best = self._climb(self._plan(optimum), lambda score: (score.latency_s,), cap_bytes)
+        climber = Climber(self.evaluator, self._all_placements, cap_bytes)
+        best = climber.climb(self._plan(optimum), lambda score: (score.latency_s,))
         best_score = self.evaluator.score(best)
         threshold_s = best_score.latency_s * (1 + tie_ratio)
         tied = fits[self.bound_s[fits] <= threshold_s * (1 + _ROUNDED_STATES_RATIO)]
@@ -198,60 +193,13 @@ class ExactSolver:
         def rank(score: Score) -> tuple[float, ...]:
             return (score.latency_s > threshold_s, score.charged_bytes)
 
-        chosen = min((self._climb(plan, rank, cap_bytes) for plan in (start, best)), key=self._tie_key(rank))
+        chosen = min((climber.climb(plan, rank) for plan in (start, best)), key=lambda plan: climber.key(plan, rank))
         return ExactSolution(
             optimum=best,
             optimum_score=best_score,
             chosen=chosen,
             chosen_score=self.evaluator.score(chosen),
         )
-
-    def _tie_key(self, rank: Rank) -> Callable[[Plan], tuple[float, ...]]:
-        def key(plan: Plan) -> tuple[float, ...]:
-            return (*rank(self.evaluator.score(plan)), count_changes(self.evaluator, plan))
-
-        return key
-
-    def _climb(self, plan: Plan, rank: Rank, cap_bytes: int) -> Plan:
-        """``plan``, moved to better neighbours until there is none."""
-        key = self._tie_key(rank)
-        best, best_key = plan, key(plan)
-        for _ in range(_MOST_ROUNDS):
-            found = [other for other in self._neighbours(best) if self._fits(other, cap_bytes)]
-            candidate = min(found, key=key, default=best)
-            candidate_key = key(candidate)
-            if candidate_key >= best_key:
-                break
-            best, best_key = candidate, candidate_key
-        return best
-
-    def _fits(self, plan: Plan, cap_bytes: int) -> bool:
-        if self.evaluator.charged_bytes(plan) > cap_bytes:
-            return False
-        return self.evaluator.never_runs_short or not self.evaluator.hosting_of(plan).short_bytes
-
-    def _neighbours(self, plan: Plan) -> Iterator[Plan]:
-        """Plans of the space that differ in one setting of one component, counts by little."""
-        for index, placement in enumerate(plan.placements):
-            for other in self._near(index, placement):
-                placements = (*plan.placements[:index], other, *plan.placements[index + 1 :])
-                yield replace(plan, placements=placements)
-
-    def _near(self, component: int, placement: Placement) -> list[Placement]:
-        return [
-            other
-            for other in self._all_placements[component]
-            if other != placement
-            and (
-                (other.mode is not placement.mode and other.resident == 0 and other.prefetch == 1)
-                or (
-                    other.mode is placement.mode
-                    and abs(other.resident - placement.resident) <= _NEAR_LAYERS
-                    and abs(other.prefetch - placement.prefetch) <= 1
-                    and (other.resident == placement.resident) + (other.prefetch == placement.prefetch) >= 1
-                )
-            )
-        ]
 
     def smallest(self) -> tuple[Plan, Score]:
         """The plan that needs least VRAM, the fastest among those, of those that the host has memory for if any."""
