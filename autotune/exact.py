@@ -155,7 +155,12 @@ class ExactSolver:
             )
         options = self._follow_host()
         self.bound_s: Floats = self._sum_bounds(options).ravel()
-        self.charged_bytes: Ints = self._sum_charges(options).ravel()
+        self._held_bytes: Ints | None = None
+        self._needed_bytes: Ints = self._sum_charges(options).ravel()
+        self.charged_bytes: Ints = self._needed_bytes
+        if self._held_bytes is not None:
+            has_room = self._held_bytes <= evaluator.host_rule.memory.available_bytes
+            self.charged_bytes = np.where(has_room, self._needed_bytes, NEVER_BYTES)
         self.changed: Ints = self._sum_changes().ravel()
         self._scores: dict[int, Score] = {}
 
@@ -206,6 +211,14 @@ class ExactSolver:
         order = np.lexsort((self.bound_s, self.charged_bytes))
         row = next((row for row in order[:_MOST_TRIED] if math.isfinite(self._score(row).latency_s)), order[0])
         return self._plan(row), self.evaluator.score(self._plan(row))
+
+    def nearest(self, cap_bytes: int) -> Plan:
+        """What comes nearest where nothing fits: of the plans within the cap the one that lacks least host memory, else
+        the one that needs least VRAM."""
+        within = np.flatnonzero(self._needed_bytes <= cap_bytes)
+        if self._held_bytes is None or not len(within):
+            return self._plan(np.lexsort((self.bound_s, self._needed_bytes))[0])
+        return self._plan(within[np.lexsort((self.bound_s[within], self._held_bytes[within]))[0]])
 
     def trade_off(self) -> tuple[CurvePoint, ...]:
         """Corners of latency over VRAM, from the smallest plan up; each is strictly faster than the one before."""
@@ -336,7 +349,7 @@ class ExactSolver:
             np.maximum(peak, total, out=peak)
         if self._can_run_short:
             held = sum(table.held_bytes[option] for table, option in zip(self.tables, options, strict=True))
-            peak[np.broadcast_to(held, self._shape) > self.evaluator.host_rule.memory.available_bytes] = NEVER_BYTES
+            self._held_bytes = np.broadcast_to(held, self._shape).ravel()
         return peak
 
     def _sum_changes(self) -> Ints:

@@ -12,6 +12,7 @@ import msgspec
 from autotune.model_facts import ModelFacts
 from autotune.rates import Rates
 from runtime.errors import AutotuneError, ProfileError
+from runtime.files import read_file
 from runtime.plan_document import DeviceSummary
 from runtime.units import MAX_BYTES
 
@@ -58,7 +59,7 @@ def load_profile(path: str | Path) -> Profile:
         ProfileError: the file cannot be read, is no profile, or is of a version that this program does not know.
     """
     try:
-        text = Path(path).read_bytes()
+        text = read_file(path)
     except OSError as error:
         raise ProfileError(f"cannot read the profile {path}: {error.strerror or error}") from error
     try:

@@ -212,7 +212,7 @@ def advice_table(document: PlanDocument) -> Table:
     )
     columns = ("switch", "output", "fastest now", "fastest then", "saved", "VRAM charged", "what it is")
     return Table(
-        title="What other switches would give",
+        title="What other switches would give (both sides by a coarser search)",
         columns=columns,
         rows=rows,
         numeric=frozenset(columns[2:6]),

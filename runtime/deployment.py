@@ -33,5 +33,7 @@ class Deployment:
     default_steps: int = 1
 
     def __post_init__(self) -> None:
+        if self.dit_prefetch_value < 0 or (self.keep_resident_min_gib or 0) < 0:
+            raise InputError("prefetch value and memory threshold of a deployment are not negative")
         if self.default_steps < 1:
             raise InputError(f"default_steps is {self.default_steps}: a request has at least one step")

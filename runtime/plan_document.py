@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 
 from runtime.errors import AutotuneError, PlanError
+from runtime.files import read_file
 from runtime.model_spec import ModelSpec
 from runtime.plan import Plan
 from runtime.units import MAX_BYTES
@@ -30,6 +31,12 @@ def _check_bytes(name: str, size_bytes: int) -> None:
         raise PlanError(f"{name} is {size_bytes} bytes, which nothing takes")
 
 
+def _check_times(owner: str, **times_s: float) -> None:
+    for name, time_s in times_s.items():
+        if not (math.isfinite(time_s) and time_s >= 0):
+            raise PlanError(f"{owner}: {name} is {time_s}; a time is finite and not negative")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One figure that a prediction rests on: its value, the unit, and where it comes from."""
@@ -37,6 +44,10 @@ class Figure:
     value: float
     unit: str
     source: str
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.value) and self.value >= 0):
+            raise PlanError(f"a figure in {self.unit} is {self.value}: it is finite and not negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +112,7 @@ class CapSummary:
 
     def __post_init__(self) -> None:
         _check_bytes("cap", self.effective_bytes)
+        _check_bytes("cap that was asked for", self.asked_bytes or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +123,11 @@ class PassPrediction:
     first_s: float
     steady_s: float
     total_s: float
+
+    def __post_init__(self) -> None:
+        _check_times("passes", first_s=self.first_s, steady_s=self.steady_s, total_s=self.total_s)
+        if self.count < 1:
+            raise PlanError(f"{self.count} passes are none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +145,10 @@ class UsePrediction:
     compute_s: float
     bound_s: float
     passes: tuple[PassPrediction, ...]
+
+    def __post_init__(self) -> None:
+        times = {name: getattr(self, name) for name in ("start_s", "end_s", "fill_s", "compute_s", "bound_s")}
+        _check_times(self.component, **times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +273,10 @@ class Comparison:
     fits: bool
     placements: dict[str, str] | None
 
+    def __post_init__(self) -> None:
+        _check_times(self.name, latency_s=self.latency_s)
+        _check_bytes(self.name, self.charged_bytes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
@@ -260,6 +285,9 @@ class WhatIf:
     change: str
     now_s: float
     then_s: float
+
+    def __post_init__(self) -> None:
+        _check_times(self.change, now_s=self.now_s, then_s=self.then_s)
 
     @property
     def gain_ratio(self) -> float:
@@ -274,6 +302,9 @@ class TuningGain:
     setting: str
     streamed_s: float
     best_s: float
+
+    def __post_init__(self) -> None:
+        _check_times(self.setting, streamed_s=self.streamed_s, best_s=self.best_s)
 
     @property
     def gain_ratio(self) -> float:
@@ -380,7 +411,7 @@ def load_plan(path: str | Path) -> PlanDocument:
         PlanError: the file cannot be read, is not a plan, or is of a version that this program does not know.
     """
     try:
-        text = Path(path).read_bytes()
+        text = read_file(path)
     except OSError as error:
         raise PlanError(f"cannot read the plan {path}: {error.strerror or error}") from error
     return decode_plan(text, str(path))

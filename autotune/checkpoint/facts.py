@@ -15,6 +15,7 @@ from autotune.checkpoint.signatures import Signature
 from autotune.checkpoint.unknown import as_text, build_unknown_facts
 from autotune.collector import paused_collector
 from autotune.model_facts import ModelFacts
+from runtime.errors import CheckpointError
 
 
 def load_checkpoint_facts(
@@ -36,6 +37,8 @@ def load_checkpoint_facts(
     """
     with paused_collector():  # a header may name a million tensors, none of them part of a cycle
         inventory = read_inventory(path, progress)
+        if not any(tensor.end > tensor.start for component in inventory.components for tensor in component.tensors):
+            raise CheckpointError(f"{path} has no weights: its headers list no tensor with any bytes")
         family = find_family(inventory)
     facts = _build(inventory, family, shape, refresh=refresh, progress=progress)
     return replace(facts, notes=tuple(map(as_text, facts.notes)))

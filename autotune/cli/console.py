@@ -101,13 +101,18 @@ def print_lines(lines: Iterable[str], *, bullet: str = "") -> None:
 
 def print_error(text: str) -> None:
     """One message on standard error, on one line, so that it can be searched for."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{_make_visible(text)}\n")
+
+
+def _make_visible(text: str) -> str:
+    """``text`` with control characters as escapes: a name from a file must not steer the terminal."""
+    return "".join(part if part.isprintable() or part == "\n" else ascii(part)[1:-1] for part in text)
 
 
 def _write(text: str) -> None:
     # A name may hold what the terminal's encoding cannot say; that is no reason to fail.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    sys.stdout.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.write(f"{_make_visible(text)}\n".encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _width() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -80,15 +81,16 @@ def build_workload(
         InputError: unknown model.
     """
     default = find_model(model).default_workload
-    return Workload(
-        width=width or default.width,
-        height=height or default.height,
-        frames=frames or default.frames,
-        steps=steps or default.steps,
-        prompt_tokens=prompt_tokens or default.prompt_tokens,
-        batch=batch or default.batch,
-        recipe=recipe or default.recipe,
-    )
+    typed = {
+        "width": width,
+        "height": height,
+        "frames": frames,
+        "steps": steps,
+        "prompt_tokens": prompt_tokens,
+        "batch": batch,
+        "recipe": recipe,
+    }
+    return replace(default, **{name: value for name, value in typed.items() if value is not None})  # type: ignore[arg-type]
 
 
 def optional_bytes(text: str | None) -> int | None:
@@ -113,7 +115,7 @@ def read_host_wish(
     return HostWish(
         memory_bytes=None if here else optional_bytes(host_memory),
         disk_bytes_per_s=optional_rate(disk_rate),
-        page_cache_bytes=optional_bytes(page_cache_room),
+        page_cache_bytes=0 if page_cache_room == "0" else optional_bytes(page_cache_room),
         pins=pin_cpu_memory,
         this_machine=here,
     )

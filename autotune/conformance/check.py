@@ -27,6 +27,7 @@ from autotune.conformance.records import (
 from autotune.conformance.schedule import check_schedule
 from autotune.conformance.timing import check_timing
 from runtime.errors import InputError
+from runtime.files import read_file
 
 RecordT = TypeVar("RecordT")
 
@@ -126,7 +127,7 @@ def check_file(path: Path | str) -> ConformanceReport:
 
 def _read_lines(path: Path) -> list[tuple[int, bytes]]:
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     lines = [(number, line) for number, line in enumerate(data.split(b"\n"), start=1) if line.strip()]

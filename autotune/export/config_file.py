@@ -32,6 +32,7 @@ def read_config_file(name: str) -> dict[str, Any]:
         if len(content) > _MOST_BYTES:
             raise FlagError(f"--config {name!r} has more than {_MOST_BYTES:,} bytes: give the server's options only")
         document = _parse(content.decode(), suffix)
+        json.dumps(document, ensure_ascii=False, default=str).encode()  # half a surrogate pair is no text
     except OSError as error:
         raise refuse_value(f"--config {name!r} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:

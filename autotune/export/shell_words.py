@@ -38,6 +38,10 @@ class ShellCommand:
     environment: Mapping[str, str]
 
 
+# What a script passes on; nothing, when it is called without arguments.
+_ARGUMENTS_OF_A_SCRIPT = frozenset({"$@", "$*"})
+
+
 def split_command(text: str) -> ShellCommand:
     """Find the start of the server in ``text``.
 
@@ -56,7 +60,8 @@ def split_command(text: str) -> ShellCommand:
     for word in words[begin:]:
         if _OPERATOR.fullmatch(word):
             break
-        argv.append(word)
+        if word not in _ARGUMENTS_OF_A_SCRIPT:
+            argv.append(word)
     environment = dict(word.partition("=")[::2] for word in words[:start] if _ASSIGNMENT.fullmatch(word))
     return ShellCommand(
         subcommand=subcommand,

@@ -15,17 +15,22 @@ from runtime.units import format_gib, format_percent, format_seconds
 _NEAR_FULL_RATIO = 0.95
 
 
+# Less compute than this in a request is none: that of a checkpoint which matches no known model.
+_LEAST_COMPUTE_S = 1e-3
+
 # Two sums of the same seconds in another order differ by less than this.
 _ROUNDING_RATIO = 1e-9
 
 
 def list_findings(planned: Planned, evaluator: Evaluator, target: Target) -> tuple[str, ...]:
     """What the user should know, in the order in which it matters."""
-    findings = [_headline(planned, target)]
+    knows_compute = evaluator.cost_model.compute_s() > _LEAST_COMPUTE_S
+    findings = [_headline(planned, target) if knows_compute else _headline_without_compute(planned)]
     if planned.tuning_gains:
         findings.append(_where_tuning_pays(planned))
     findings += _server_default(planned, target)
-    findings.append(_what_binds_time(planned, evaluator))
+    if knows_compute:
+        findings.append(_what_binds_time(planned, evaluator))
     findings += _what_waits_where(planned)
     findings.append(_what_binds_memory(planned, target))
     for what_if in planned.what_ifs:
@@ -114,12 +119,15 @@ def describe_nothing_fits(answer: NothingFits, target: Target) -> tuple[str, ...
     """Which limit, what is needed, what is available, and the plan that comes nearest."""
     peak = answer.nearest.peak
     placements = "; ".join(f"{item.component}: {item.describe()}" for item in answer.nearest.plan.placements)
+    loosen = "or loosen --fix or --base-command, if they are given"
     if not answer.short_bytes:
         return (
             f"nothing fits: the host has {format_gib(target.host.available_bytes)} for weights "
-            f"({target.host.origin}); the plan that needs least VRAM lacks {format_gib(answer.host_short_bytes)} of it",
+            f"({target.host.origin}); of the plans within the VRAM cap, {format_gib(answer.cap_bytes)}, the one that "
+            f"holds least there lacks {format_gib(answer.host_short_bytes)}",
             f"the nearest plan: {placements}",
-            "raise --host-memory if the machine has more, or --vram-cap, so that more weights stay on the device",
+            "raise --host-memory if the machine has more, or --vram-cap so that more weights stay on the device, "
+            + loosen,
         )
     return (
         f"nothing fits: the VRAM cap is {target.cap.reason}; the plan that needs least is charged "
@@ -127,7 +135,8 @@ def describe_nothing_fits(answer: NothingFits, target: Target) -> tuple[str, ...
         f"its peak is in '{peak.phase}': weights {format_gib(peak.streamed_bytes + peak.standing_bytes)}, activations "
         f"and frames {format_gib(peak.activation_bytes)}, the rest is context, allocator and reserve",
         f"the nearest plan: {placements}",
-        "raise --vram-cap, or make the request smaller (--width, --height, --frames), or lower --reserve",
+        "raise --vram-cap or take a larger card, make the request smaller (--width, --height, --frames), lower "
+        f"--reserve, {loosen}",
     )
 
 
@@ -142,6 +151,14 @@ def _second_opinion(study: StudyResult, optimum_s: float) -> str:
     if gap <= _ROUNDING_RATIO:
         return f"Optuna found nothing better than the exact optimum ({tried})"
     return f"Optuna's best plan is {format_percent(gap)} slower than the exact optimum ({tried})"
+
+
+def _headline_without_compute(planned: Planned) -> str:
+    return (
+        f"Compute and activations of this model are unknown: this plan makes its copies shortest, "
+        f"{format_seconds(planned.chosen.latency_s)} a request instead of {format_seconds(planned.streamed.latency_s)} "
+        "with everything streamed. Leave room for activations with --reserve or a lower --vram-cap"
+    )
 
 
 def _headline(planned: Planned, target: Target) -> str:

@@ -114,8 +114,8 @@ def _replace_folder(folder: Path, write: Callable[[Path], object]) -> None:
                 target.rename(replaced)
             try:
                 draft.rename(target)
-            except OSError:
-                if replaced.exists():
+            except BaseException:  # an interrupt, too, must not lose the run that was there
+                if replaced.exists() and not target.exists():
                     replaced.rename(target)
                 raise
     except OSError as error:
@@ -149,10 +149,13 @@ def write_json(path: Path, value: object) -> None:
         InputError: the file cannot be written.
     """
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent) as draft:
-            written = Path(draft) / path.name
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            raise InputError(f"{path} is no file: name a file to write or to replace")
+        with tempfile.TemporaryDirectory(dir=target.parent) as draft:
+            written = Path(draft) / target.name
             written.write_bytes(msgspec.json.encode(value) + b"\n")
-            written.replace(path)
+            written.replace(target)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 

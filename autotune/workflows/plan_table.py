@@ -177,7 +177,7 @@ def describe_size(facts: ModelFacts) -> str:
 
 def _solve(solver: ExactSolver, size: str, asked_bytes: int, cap: CapSummary, settings: PlanningSettings) -> Cell:
     solution = solver.solve(cap.effective_bytes, settings.tie_ratio)
-    plan = solution.chosen if solution is not None else solver.smallest()[0]
+    plan = solution.chosen if solution is not None else solver.nearest(cap.effective_bytes)
     best = solver.evaluator.evaluate(plan)
     return Cell(
         size=size,

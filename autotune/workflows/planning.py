@@ -174,8 +174,7 @@ def make_plan(
     solver = ExactSolver(evaluator, settings.space, limit_bytes=limit)
     solution = solver.solve(cap, settings.tie_ratio)
     if solution is None:
-        nearest, _ = solver.smallest()
-        return NothingFits(cap_bytes=cap, nearest=evaluator.evaluate(nearest))
+        return NothingFits(cap_bytes=cap, nearest=evaluator.evaluate(solver.nearest(cap)))
     study = None
     if settings.study is not None:
         notify("running the Optuna study")

@@ -42,10 +42,11 @@ def test_p10b_pins_that_are_booked_count_when_a_pageable_copy_asks_for_room():
 
 def test_p10d_streamed_layers_are_pinned_before_residents():
     streamed_set = streamed_layers(50, 35, Policy.STRIDED)
-    reading = PinBudget(spendable_bytes=15 * GIB, available_bytes=17 * GIB)
-    hosting, _ = host_stack(layers(50, GIB), streamed_set, reading)
+    reading = PinBudget(spendable_bytes=15 * GIB, available_bytes=100 * GIB)
+    hosting, left = host_stack(layers(50, GIB), streamed_set, reading)
     pinned = [index for index, tier in enumerate(hosting.tiers) if tier is HostTier.PINNED]
-    assert set(pinned) <= set(streamed_set)
+    assert pinned == list(streamed_set)
+    assert left.spendable_bytes == 0
 
 
 def two_components():
@@ -141,3 +142,16 @@ def test_a_plan_that_needs_more_than_the_host_has_is_short():
 def test_memory_that_no_machine_has_is_refused():
     with pytest.raises(InputError, match="available_bytes"):
         HostMemory(available_bytes=-1)
+
+
+def test_m7_a_plan_on_a_host_without_memory_is_complete():
+    model, request = two_components()
+    for engine in ("topup", SGLANG):
+        rule = find_engine(engine).host_rule(model, request, HostMemory(available_bytes=round(1.2 * GIB)))
+        plan = Plan(engine=engine, placements=(streamed("text_encoder"), streamed("transformer")))
+        found = host_plan(rule, model, plan)
+        tiers = [tier for part in found.components for tier in part.stacks[0].tiers]
+        assert set(tiers) == {HostTier.PAGEABLE}  # nothing of these layers is in a file
+        assert all(budget.spendable_bytes == 0 for budget in found.budgets)
+        assert found.cache_bytes == 0
+        assert found.short_bytes == 21 * GB - round(1.2 * GIB)

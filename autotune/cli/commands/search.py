@@ -157,7 +157,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     document = build_document(answer, inputs.profile, inputs.target, settings, command=_command_line(), created=now)
     if decision:
         document = replace(document, findings=(document.findings[0], decision, *document.findings[1:]))
-    served = command.model_path if command is not None else None
+    served = command.model_path if command is not None else inputs.model_path
     exported, path, refusal = _export(document, target, model_path or served)
     folder = choose_folder(out, inputs.facts.model.name, now)
     files = RunFiles(
