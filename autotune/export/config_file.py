@@ -32,7 +32,7 @@ def read_config_file(name: str) -> dict[str, Any]:
         if len(content) > _MOST_BYTES:
             raise FlagError(f"--config {name!r} has more than {_MOST_BYTES:,} bytes: give the server's options only")
         document = _parse(content.decode(), suffix)
-        json.dumps(document, ensure_ascii=False, default=str).encode()  # half a surrogate pair is no text
+        _check_text(document, set())
     except OSError as error:
         raise refuse_value(f"--config {name!r} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
@@ -41,6 +41,16 @@ def read_config_file(name: str) -> dict[str, Any]:
     if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
         raise refuse_value(f"--config {name!r} must hold option names and their values")
     return document
+
+
+def _check_text(node: object, seen: set[int]) -> None:
+    """Refuse half a surrogate pair anywhere; each node once, because aliases can make a document endless."""
+    if isinstance(node, str):
+        node.encode()
+    elif isinstance(node, dict | list) and id(node) not in seen:
+        seen.add(id(node))
+        for part in [*node, *node.values()] if isinstance(node, dict) else node:
+            _check_text(part, seen)
 
 
 def _parse(text: str, suffix: str) -> object:

@@ -102,7 +102,7 @@ def find_advice(
     for switch in _list_switches(facts, target, catalog):
         notify(f"looking what {switch.advice.switch} would give")
         then = _try(switch, settings)
-        if then is not None and then.latency_s < now.latency_s:
+        if then is not None and then.latency_s <= now.latency_s:
             tried.append(
                 replace(switch.advice, now_s=now.latency_s, then_s=then.latency_s, charged_bytes=then.charged_bytes)
             )
