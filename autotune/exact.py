@@ -130,9 +130,11 @@ class ExactSolver:
         placements = [(allowed or {}).get(component.name) or space.placements(component) for component in components]
         _check_size(placements)
         self._all_placements = placements
-        if limit_bytes is not None:
-            placements = [_drop_too_large(evaluator, index, rows, limit_bytes) for index, rows in enumerate(placements)]
         with paused_collector():
+            if limit_bytes is not None:
+                placements = [
+                    _drop_too_large(evaluator, index, rows, limit_bytes) for index, rows in enumerate(placements)
+                ]
             self._is_exact = evaluator.always_pins
             if not self._is_exact:
                 placements = [_thin(rows) for rows in placements]
