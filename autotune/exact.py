@@ -42,7 +42,7 @@ from runtime.units import MIB
 
 DEFAULT_TIE_RATIO = 0.005
 
-# Arrays of this many plans take about 1 GiB together; no catalog model comes near it.
+# Arrays of this many plans take about 1 GiB together. LTX-2 under 80 GiB has more: a larger space is pruned with slack.
 _MOST_COMBINATIONS = 30_000_000
 
 # Plans looked at in one step along the trade-off: many more cost time after each corner, many fewer between corners.

@@ -93,10 +93,9 @@ class StackHosting:
         return self.pinned_bytes + self.pageable_bytes + self.mapped_copied_bytes + self.courier_bytes
 
 
-def spendable_pin_bytes(available_bytes: int, committed_bytes: int = 0) -> int:
-    """What the server may pin of ``available_bytes`` when ``committed_bytes`` are booked; never negative."""
-    reserve = max(int(available_bytes * PIN_RESERVE_RATIO), MIN_PIN_RESERVE_BYTES)
-    return max(0, available_bytes - reserve - committed_bytes)
+def spendable_pin_bytes(available_bytes: int) -> int:
+    """What the server may pin of ``available_bytes``; never negative."""
+    return max(0, available_bytes - max(int(available_bytes * PIN_RESERVE_RATIO), MIN_PIN_RESERVE_BYTES))
 
 
 def host_stack(

@@ -99,11 +99,6 @@ class PlanHosting:
         """Pinned slots of all couriers."""
         return sum(stack.courier_bytes for component in self.components for stack in component.stacks)
 
-    @property
-    def is_pinned(self) -> bool:
-        """Whether every streamed layer is pinned."""
-        return all(component.is_pinned for component in self.components)
-
 
 class HostRule(Protocol):
     """How an engine places the host copies of one model on one host."""

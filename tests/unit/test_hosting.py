@@ -1,8 +1,11 @@
 """Where weights wait on the host; sizes of the field cases P10 and M7, and the engines' own rules."""
 
+from dataclasses import replace
+
 import pytest
 from builders import SGLANG, build_component, build_facts, build_plan, streamed
 
+from runtime.deployment import Deployment
 from runtime.engines.host_rules import always_pins, host_plan
 from runtime.engines.registry import find_engine
 from runtime.errors import InputError
@@ -129,6 +132,8 @@ def test_the_server_hosts_the_dit_first_because_it_expects_it_to_run_often():
     facts = build_facts({"text_encoder": build_component(4, copy_ms=90), "dit": build_component(4, is_dit=True)})
     rule = find_engine(SGLANG).host_rule(facts.model, facts.request, HostMemory(available_bytes=100))
     assert rule.order == (0, 1)  # without a known configuration every component counts once
+    stepped = replace(facts.model, deployment=Deployment(makes_images=False, default_steps=50))
+    assert find_engine(SGLANG).host_rule(stepped, facts.request, HostMemory(available_bytes=100)).order == (1, 0)
     assert not always_pins(rule, facts.model)
 
 
