@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import torch
 from torch import nn
 
+from runtime.layer_layout import WeightSize, lay_out_layer
 from runtime.model_spec import ComponentSpec, LayerSpec, StackSpec
 from runtime.pinned import rounded_pin_bytes
 
-# SGLang-diffusion 0.5.23, runtime/managers/memory_managers/layerwise_offload.py: a layer has one buffer per dtype in
-# which each weight starts at a multiple of 32 bytes; a declared vocabulary table stays on the host from 256 MiB on.
-SLICE_ALIGNMENT_BYTES = 32
+# SGLang-diffusion 0.5.23, runtime/managers/memory_managers/layerwise_offload.py: a declared vocabulary table stays on the
+# host from 256 MiB on.
 HOST_TABLE_MIN_BYTES = 256 * 2**20
 
 
@@ -25,13 +25,12 @@ def cast_weights(module: nn.Module, dtype: torch.dtype, *, keep_fp32: Sequence[s
 
 
 def compute_buffer_bytes(weights: Iterable[torch.Tensor]) -> int:
-    """Bytes that the server's buffers of one layer take, slices aligned."""
-    ends: dict[torch.dtype, int] = {}
-    for weight in weights:
-        step = max(1, SLICE_ALIGNMENT_BYTES // weight.element_size())
-        start = -(-ends.get(weight.dtype, 0) // step) * step
-        ends[weight.dtype] = start + weight.numel()
-    return sum(end * dtype.itemsize for dtype, end in ends.items())
+    """Bytes that the buffers of one layer take, slices aligned."""
+    sizes = (
+        WeightSize(dtype=str(weight.dtype), element_bytes=weight.element_size(), span=weight.numel())
+        for weight in weights
+    )
+    return lay_out_layer(sizes).size_bytes
 
 
 def count_bytes(weights: Iterable[torch.Tensor], dtype: torch.dtype | None = None) -> int:

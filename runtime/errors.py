@@ -11,7 +11,11 @@
     |  `- FlagError               a server command line that cannot be parsed
     |     `- InexpressibleError   a plan that a server version has no options for; exit code 4
     |- UnsupportedError           correct input that this version does not handle; exit code 4
-    `- MissingDependencyError     a package is needed for this step; exit code 5
+    |- MissingDependencyError     a package is needed for this step; exit code 5
+    |- DeviceError                the accelerator failed
+    |  |- DeviceMemoryError       device memory ran out
+    |  `- PinError                host memory could not be pinned
+    `- SessionError               modules that cannot be, or are not, managed by a session in the way that was asked
 
 "Nothing fits" is no error: the search returns it as an outcome, and the command line gives it exit code 3.
 """
@@ -67,3 +71,21 @@ class MissingDependencyError(AutotuneError):
     """A package is needed for this step and is not installed."""
 
     exit_code = 5
+
+
+class DeviceError(AutotuneError):
+    """The accelerator failed: a copy, a thread, a driver call."""
+
+
+class DeviceMemoryError(DeviceError):
+    """Device memory ran out: what was asked for, what is in use, what there is."""
+
+
+class PinError(DeviceError):
+    """Host memory could not be pinned."""
+
+
+class SessionError(AutotuneError):
+    """Modules that a session cannot manage, or a call that it cannot serve now."""
+
+    exit_code = 2

@@ -8,10 +8,11 @@ and a few habits, given as ``Habits``. The habits of SGLang-diffusion 0.5.23 com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from runtime.engines.component_life import ComponentLife
 from runtime.engines.protocol import StackSchedule, list_stacks
 from runtime.model_spec import ModelSpec, PassGroup, RequestSpec
 from runtime.plan import Placement, Plan
@@ -117,7 +118,8 @@ class Lifecycle:
         endings = tuple(part.ending for part in parts if part.ending is not None)
         return RequestProgram(uses=tuple(uses), ending=Segment(blocks=(*endings, _END_OF_REQUEST)))
 
-    def _write_script(self, component: int, placement: Placement, *, explicit: bool) -> ComponentScript:
+    def make_life(self, component: int, placement: Placement) -> ComponentLife:
+        """The host-side state of one component under ``placement``, before load."""
         schedules: dict[str, StackSchedule] = {}
         if placement.mode is Mode.LAYERWISE_OFFLOAD:
             schedules = {
@@ -125,11 +127,26 @@ class Lifecycle:
                 for index, stack in enumerate(self.stacks)
                 if stack.component == component
             }
-        writer = _ScriptWriter(self, component, placement.mode, schedules)
-        load = Block([action for schedule in schedules.values() for action in schedule.load()])
-        refills = self._habits.refills_first_head and not explicit and self._use_components[:1] == (component,)
+        return ComponentLife(component, placement.mode, schedules)
+
+    def _write_script(self, component: int, placement: Placement, *, explicit: bool) -> ComponentScript:
+        life = self.make_life(component, placement)
+        load = Block(life.load())
+        writer, refills = _ScriptWriter(self, life), self.refills(component, explicit=explicit)
         requests = tuple(writer.write_request(refills=refills) for _ in range(_REQUESTS))
         return ComponentScript(load=load, requests=requests)
+
+    def refills(self, component: int, *, explicit: bool) -> bool:
+        """Whether ``component`` queues its heads again when a request has ended, unless it holds residents."""
+        return self._habits.refills_first_head and not explicit and self._use_components[:1] == (component,)
+
+    def moves_ahead_after(self, position: int) -> bool:
+        """Whether the next component may be moved up once the use at ``position`` has ended.
+
+        The server moves a whole component ahead only while nothing is in use; where one encoder hands over to the next,
+        something always is.
+        """
+        return not self.request.uses[position].hands_over
 
     def parts_of(self, component: int) -> tuple[tuple[int, bool], ...]:
         """Positions of uses in which ``component`` acts, each with whether the use is its own."""
@@ -160,43 +177,35 @@ class Lifecycle:
 class _ScriptWriter:
     """Performs one component's part on the host side only and writes down what the host did."""
 
-    def __init__(self, life: Lifecycle, component: int, mode: Mode, schedules: Mapping[str, StackSchedule]) -> None:
+    def __init__(self, life: Lifecycle, component: ComponentLife) -> None:
         self._life = life
         self._component = component
-        self._offloaded = mode is Mode.COMPONENT_OFFLOAD
-        self._schedules = schedules
-        self._holds_residents = any(schedule.holds_residents for schedule in schedules.values())
-        self._on_device = False
 
     def write_request(self, *, refills: bool) -> RequestScript:
-        script = RequestScript()
-        for position, own in self._life.parts_of(self._component):
+        script, component = RequestScript(), self._component
+        for position, own in self._life.parts_of(component.index):
             if own:
-                script.begin[position] = Block(self._begin())
+                script.begin[position] = Block(component.begin())
                 script.visits[position] = self._visit(position)
-            else:
-                self._copy_ahead(script, position)
-        if refills and not self._holds_residents:
-            script.ending = Block(self._prepare())
+            elif not component.is_moved:
+                if actions := component.copy_ahead():
+                    script.ahead[position] = Block(actions)
+            elif self._life.moves_ahead_after(position) and (actions := component.copy_ahead()):
+                script.after[position] = Block(actions)
+        if refills and not component.holds_residents:
+            script.ending = Block(component.prepare())
         return script
-
-    def _begin(self) -> list[Action]:
-        return [(int(Op.BEGIN_USE), self._component), *self._move_up(), *self._prepare()]
 
     def _visit(self, position: int) -> tuple[Segment, ...]:
         segments: list[Segment] = []
         for index, group in enumerate(self._life.request.uses[position].groups):
             segments += self._run_group(group, index, self._life.outside(position, index))
-        actions: list[Action] = [action for schedule in self._schedules.values() for action in schedule.end_use()]
-        actions.append((int(Op.END_USE), self._component))
-        if self._offloaded:
-            self._on_device = False
-            actions.append((int(Op.DOWN), self._component))
-        return (*segments, Segment(blocks=(Block(actions),)))
+        return (*segments, Segment(blocks=(Block(self._component.end()),)))
 
     def _run_group(self, group: PassGroup, group_index: int, outside: Block) -> list[Segment]:
         """Passes until the host's state repeats; from then on one pass is written with a repeat count."""
-        schedules = [self._schedules[name] for name in group.stacks if name in self._schedules]
+        known = self._component.schedules
+        schedules = [known[name] for name in group.stacks if name in known]
         segments: list[Segment] = []
         previous: object = None
         for done in range(group.passes):
@@ -211,29 +220,6 @@ class _ScriptWriter:
                 blocks += schedule.run_pass()
             segments.append(Segment(blocks=tuple(blocks), group=group_index))
         return segments
-
-    def _copy_ahead(self, script: RequestScript, position: int) -> None:
-        if self._offloaded:
-            # The server moves a whole component ahead only while nothing is in use; where one encoder hands over to the
-            # next, something always is.
-            if self._life.request.uses[position].hands_over:
-                return
-            actions = self._move_up()
-            if actions:
-                script.after[position] = Block(actions)
-        elif not self._holds_residents:
-            actions = self._prepare()
-            if actions:
-                script.ahead[position] = Block(actions)
-
-    def _move_up(self) -> list[Action]:
-        if not self._offloaded or self._on_device:
-            return []
-        self._on_device = True
-        return [(int(Op.UP), self._component)]
-
-    def _prepare(self) -> list[Action]:
-        return [action for schedule in self._schedules.values() for action in schedule.prepare()]
 
 
 _END_OF_REQUEST = Block([(int(Op.END_REQUEST), 0)])
