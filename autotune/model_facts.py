@@ -43,9 +43,8 @@ class ModelFacts:
     def __post_init__(self) -> None:
         if not 0 <= self.output_frames_bytes <= MAX_BYTES:
             raise InputError(f"output_frames_bytes is {self.output_frames_bytes}: bytes lie between 0 and 2^60")
+        self.request.check_fits_model(self.model)
         used = [use.component for use in self.request.uses]
-        if not used:
-            raise InputError("the request runs nothing: it needs at least one use")
         if used != [work.component for work in self.work]:
             raise InputError(f"work is given for {[w.component for w in self.work]}, the request uses {used}")
         for use, work in zip(self.request.uses, self.work, strict=True):
@@ -56,8 +55,6 @@ class ModelFacts:
             layer_counts = {stack.name: len(stack.layers) for stack in component.stacks}
             for group, group_work in zip(use.groups, work.groups, strict=True):
                 for stack in group.stacks:
-                    if stack not in layer_counts:
-                        raise InputError(f"{use.component} runs a stack {stack!r} that it does not have")
                     if len(group_work.layers.get(stack, ())) != layer_counts[stack]:
                         raise InputError(f"work of {use.component}.{stack} does not cover each of its layers")
 

@@ -195,6 +195,20 @@ class RequestSpec:
 
     uses: tuple[UseSpec, ...]
 
+    def check_fits_model(self, model: ModelSpec) -> None:
+        """Refuse a request for another model.
+
+        Raises:
+            InputError: nothing is used, or a component or a stack is used that ``model`` does not have.
+        """
+        if not self.uses:
+            raise InputError("the request runs nothing: it needs at least one use")
+        for use in self.uses:
+            known = {stack.name for stack in model.component(use.component).stacks}
+            for stack in (name for group in use.groups for name in group.stacks):
+                if stack not in known:
+                    raise InputError(f"{use.component} runs a stack {stack!r} that it does not have")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:

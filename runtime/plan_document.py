@@ -18,7 +18,7 @@ import msgspec
 
 from runtime.errors import AutotuneError, PlanError
 from runtime.files import read_file
-from runtime.model_spec import ModelSpec
+from runtime.model_spec import ModelSpec, RequestSpec
 from runtime.plan import Plan
 from runtime.units import MAX_BYTES
 
@@ -362,7 +362,7 @@ class PlanDocument:
         created: ISO 8601 time with offset.
         program: name and version of what wrote it.
         command: the exact command.
-        model, workload, device, host, cap: what was planned for.
+        model, request, workload, device, host, cap: what was planned for.
         plan, prediction: the decision and what it is expected to do.
         findings: conclusions, the most important first.
         comparisons, what_ifs, tuning_gains: what the findings rest on.
@@ -391,11 +391,13 @@ class PlanDocument:
     not_modelled: tuple[str, ...]
     profile_id: str
     model: ModelSpec
+    request: RequestSpec
     variant: str = ""
     advice: tuple[Advice, ...] = ()
 
     def __post_init__(self) -> None:
         self.plan.check_fits_model(self.model)
+        self.request.check_fits_model(self.model)
         counts = ("width", "height", "frames", "steps", "prompt_tokens", "batch")
         bad = [name for name in counts if not isinstance(self.workload.get(name), int) or int(self.workload[name]) < 1]
         if bad or not isinstance(self.workload.get("recipe"), str):

@@ -1,16 +1,17 @@
-"""What every family's capture uses: empty inputs, the result of one component, the assembled facts. Imports torch."""
+"""What every family's capture uses: facts of one component from its work, the assembled facts. Imports torch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from autotune.capture import ForwardWork, capture_forward
+from autotune.capture import ForwardWork
+from autotune.catalog.built_component import BuiltComponent, CapturedComponent, InputFactory
 from autotune.catalog.entry import SettledWorkload
+from autotune.meta_tracker import WorkTracker
 from autotune.meta_weights import build_component
 from autotune.model_facts import ModelFacts
 from autotune.work import UseWork
@@ -19,15 +20,6 @@ from runtime.model_spec import ComponentSpec, ModelSpec, PassGroup, RequestSpec,
 
 OUTPUT_BYTES_PER_VALUE = torch.float32.itemsize
 """Decoded frames stay on the device as float32 until the request ends."""
-
-
-class CapturedComponent(NamedTuple):
-    """One component: its bytes, its use in a request, the work of that use."""
-
-    spec: ComponentSpec
-    use: UseSpec
-    work: UseWork
-
 
 # Reserved while the Qwen-Image VAE decodes on an RTX 4090, over the graph's own peak: 8.188 / 5.30 GiB at 1280 pixels,
 # 20.799 / 13.56 at 2048 (public_measurements.csv, PM304 and PM306). Convolution workspaces are not in the graph.
@@ -48,11 +40,6 @@ def made_from(*parts: str) -> Callable[[str], bool]:
     return lambda name: any(part in name for part in parts)
 
 
-def meta_empty(*size: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """An input of the given shape, without data."""
-    return torch.empty(size, dtype=dtype, device="meta")
-
-
 def one_group(
     spec: ComponentSpec, forward: ForwardWork, stacks: Sequence[str], *, passes: int = 1, captured_passes: int = 1
 ) -> CapturedComponent:
@@ -70,14 +57,22 @@ def one_group(
     )
 
 
-def capture_image_vae(
+def with_vae_reserve(captured: CapturedComponent) -> CapturedComponent:
+    """The same component with what the allocator reserves while a convolutional decoder runs."""
+    return captured._replace(work=replace(captured.work, reserved_ratio=IMAGE_VAE_RESERVED_RATIO))
+
+
+def build_image_vae(
     model: nn.Module, latents: Sequence[int], *, checkpoint_dtype: torch.dtype | None = None, passes: int = 1
-) -> CapturedComponent:
+) -> BuiltComponent:
     """Decode of one batch of images in bfloat16; the blocks of the encoder are streamed too but do not run.
 
     ``passes`` is how often one decode traverses the blocks: once, or once per tile.
     """
-    stacks = {"encoder.down_blocks": model.encoder.down_blocks, "decoder.up_blocks": model.decoder.up_blocks}
+    stacks = {
+        "encoder.down_blocks": list(model.encoder.down_blocks),
+        "decoder.up_blocks": list(model.decoder.up_blocks),
+    }
     spec = build_component(
         "vae",
         model,
@@ -86,11 +81,16 @@ def capture_image_vae(
         default_mode="layerwise-offload",
         checkpoint_dtype=checkpoint_dtype,
     )
-    forward = capture_forward(
-        model, lambda _: model.decode(meta_empty(*latents, dtype=torch.bfloat16), return_dict=False), stacks=stacks
-    )
-    captured = one_group(spec, forward, ("decoder.up_blocks",), passes=passes, captured_passes=passes)
-    return captured._replace(work=replace(captured.work, reserved_ratio=IMAGE_VAE_RESERVED_RATIO))
+
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        return model.decode(make_input(*latents, dtype=torch.bfloat16), return_dict=False)
+
+    def finish(forward: ForwardWork) -> CapturedComponent:
+        return with_vae_reserve(
+            one_group(spec, forward, ("decoder.up_blocks",), passes=passes, captured_passes=passes)
+        )
+
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
 def assemble_facts(

@@ -66,6 +66,7 @@ def build_document(
         program=program_version(),
         command=command,
         model=profile.facts.model,
+        request=profile.facts.request,
         workload=describe_workload(profile),
         device=target.device,
         host=target.host,
