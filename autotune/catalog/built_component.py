@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from autotune.capture import ForwardWork, capture_forward
-from autotune.catalog.entry import Progress
 from autotune.meta_tracker import WorkTracker
 from autotune.work import UseWork
 from runtime.model_spec import ComponentSpec, UseSpec
@@ -84,9 +83,9 @@ def capture_component(built: BuiltComponent) -> CapturedComponent:
 
 
 def capture_components(
-    model: str, builders: Mapping[str, ComponentBuilder], progress: Progress
+    model: str, builders: Mapping[str, ComponentBuilder], progress: Callable[[str], object]
 ) -> dict[str, CapturedComponent]:
-    """Build and capture one component after another, in the order of ``builders``."""
+    """Build and capture one component after another, in the order of ``builders``; ``progress`` is told of each."""
     captured: dict[str, CapturedComponent] = {}
     for name, build in builders.items():
         progress(f"reading {name} of {model}")

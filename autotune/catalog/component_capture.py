@@ -86,9 +86,7 @@ def build_image_vae(
         return model.decode(make_input(*latents, dtype=torch.bfloat16), return_dict=False)
 
     def finish(forward: ForwardWork) -> CapturedComponent:
-        return with_vae_reserve(
-            one_group(spec, forward, ("decoder.up_blocks",), passes=passes, captured_passes=passes)
-        )
+        return with_vae_reserve(one_group(spec, forward, ("decoder.up_blocks",), passes=passes, captured_passes=passes))
 
     return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from autotune.catalog.variants import Variant
 from autotune.model_facts import ModelFacts
 from autotune.workload import Workload
 from runtime.errors import InputError
+
+if TYPE_CHECKING:
+    from autotune.catalog.built_component import ComponentBuilder
 
 Progress = Callable[[str], None]
 """Called with one short sentence per step, for people."""
@@ -36,6 +40,8 @@ class CatalogEntry:
         smaller_canvas: width and height of a common smaller request, asked about when tuning does not pay.
         settle: checks a workload and rounds it as the server does.
         capture: reads bytes and work from the real classes (imports torch).
+        build: makes a builder of each component, in order of use, from configurations such as ``configs`` and a settled
+            workload (imports torch).
         variants: other ways in which the server can run it.
         derive: makes the facts of a variant, by name, from those of the model as released; None without variants.
 
@@ -51,6 +57,7 @@ class CatalogEntry:
     smaller_canvas: tuple[int, int]
     settle: Callable[[Workload], SettledWorkload]
     capture: Callable[[SettledWorkload, Progress], ModelFacts]
+    build: Callable[[Mapping[str, Mapping[str, object]], Workload], dict[str, ComponentBuilder]]
     variants: tuple[Variant, ...] = ()
     derive: Callable[[ModelFacts, str], ModelFacts] | None = None
 

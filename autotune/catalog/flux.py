@@ -11,6 +11,9 @@ from autotune.workload import Workload
 from runtime.deployment import Deployment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from autotune.catalog.built_component import ComponentBuilder
     from autotune.model_facts import ModelFacts
 
 CLIP_TOKENS = 77
@@ -80,6 +83,12 @@ def settle_workload(workload: Workload) -> SettledWorkload:
     return SettledWorkload(workload=padded, notes=(*settled.notes, *notes))
 
 
+def _build(configs: Mapping[str, Mapping[str, object]], workload: Workload) -> dict[str, ComponentBuilder]:
+    from autotune.catalog.flux_capture import build_flux  # noqa: PLC0415 - imports torch
+
+    return build_flux(configs, workload)
+
+
 def _capture(settled: SettledWorkload, progress: Progress) -> ModelFacts:
     from autotune.catalog.flux_capture import capture_flux  # noqa: PLC0415 - imports torch
 
@@ -96,4 +105,5 @@ FLUX_1_DEV = CatalogEntry(
     smaller_canvas=(512, 512),
     settle=settle_workload,
     capture=_capture,
+    build=_build,
 )

@@ -129,14 +129,13 @@ def capture_flux(
 ) -> ModelFacts:
     """Bytes, request and work of FLUX.1-dev under a settled workload."""
     captured = capture_components("FLUX.1-dev", build_flux(configs, settled.workload), progress)
-    loaded = tuple(captured)
     first = captured["text_encoder"]
     captured["text_encoder"] = first._replace(use=replace(first.use, hands_over=True))
     return assemble_facts(
         "FLUX.1-dev",
         settled,
         captured,
-        loaded=loaded,
+        loaded=tuple(captured),
         sources=sources,
         notes=NOTES,
         deployment=DEPLOYMENT,

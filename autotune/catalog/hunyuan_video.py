@@ -11,6 +11,9 @@ from runtime.deployment import Deployment
 from runtime.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from autotune.catalog.built_component import ComponentBuilder
     from autotune.model_facts import ModelFacts
 
 # SGLang-diffusion 0.5.23, configs/pipeline_configs/hunyuan.py and configs/models/encoders/{llama,clip}.py.
@@ -104,6 +107,12 @@ def settle_workload(workload: Workload) -> SettledWorkload:
     return SettledWorkload(workload=settled, notes=tuple(notes))
 
 
+def _build(configs: Mapping[str, Mapping[str, object]], workload: Workload) -> dict[str, ComponentBuilder]:
+    from autotune.catalog.hunyuan_video_capture import build_hunyuan_video  # noqa: PLC0415 - imports torch
+
+    return build_hunyuan_video(configs, workload)
+
+
 def _capture(settled: SettledWorkload, progress: Progress) -> ModelFacts:
     from autotune.catalog.hunyuan_video_capture import capture_hunyuan_video  # noqa: PLC0415 - imports torch
 
@@ -120,4 +129,5 @@ HUNYUAN_VIDEO = CatalogEntry(
     smaller_canvas=(960, 544),
     settle=settle_workload,
     capture=_capture,
+    build=_build,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,15 +16,15 @@ from transformers.models.clip.modeling_clip import CLIPTextModel
 from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaModel
 
-from autotune.capture import capture_forward
-from autotune.catalog.component_capture import (
+from autotune.capture import ForwardWork
+from autotune.catalog.built_component import (
+    BuiltComponent,
     CapturedComponent,
-    assemble_facts,
-    is_copied_at_load,
-    made_from,
-    meta_empty,
-    one_group,
+    ComponentBuilder,
+    InputFactory,
+    capture_components,
 )
+from autotune.catalog.component_capture import assemble_facts, is_copied_at_load, made_from, one_group
 from autotune.catalog.entry import Progress, SettledWorkload
 from autotune.catalog.hunyuan_video import CLIP_TOKENS, DEPLOYMENT, TEMPLATE_TOKENS, count_latent_frames
 from autotune.catalog.overlapping_decode import OverlappingDecode, TileGeometry
@@ -50,11 +51,11 @@ NOTES = (
 )
 
 
-def _capture_llama(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_llama(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = LlamaModel(LlamaConfig(**config))
     cast_weights(model, torch.float16)
-    stacks = {LLAMA_LAYERS: model.layers}
+    stacks = {LLAMA_LAYERS: list(model.layers)}
     spec = build_component(
         "text_encoder",
         model,
@@ -65,21 +66,25 @@ def _capture_llama(config: Mapping[str, Any], workload: Workload) -> CapturedCom
     )
     tokens = workload.prompt_tokens + TEMPLATE_TOKENS
 
-    def run(_: WorkTracker) -> None:
-        ids, positions = (meta_empty(1, tokens, dtype=torch.long) for _ in range(2))
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        ids = make_input(1, tokens, dtype=torch.long)
+        positions = make_input(1, tokens, dtype=torch.long, integers=range(tokens))
         # A whole mask: transformers would read the positions to make one.
-        mask = meta_empty(1, 1, tokens, tokens, dtype=torch.bool)
-        model(input_ids=ids, position_ids=positions, attention_mask=mask, use_cache=False)
+        mask = make_input(1, 1, tokens, tokens, dtype=torch.bool, integers=1)
+        return model(input_ids=ids, position_ids=positions, attention_mask=mask, use_cache=False)
 
-    captured = one_group(spec, capture_forward(model, run, stacks=stacks), (LLAMA_LAYERS,))
-    return captured._replace(use=replace(captured.use, hands_over=True))
+    def finish(forward: ForwardWork) -> CapturedComponent:
+        captured = one_group(spec, forward, (LLAMA_LAYERS,))
+        return captured._replace(use=replace(captured.use, hands_over=True))
+
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
-def _capture_clip(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_clip(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = CLIPTextModel(CLIPTextConfig(**config))
     cast_weights(model, torch.float16)
-    stacks = {CLIP_LAYERS: model.encoder.layers}
+    stacks = {CLIP_LAYERS: list(model.encoder.layers)}
     spec = build_component(
         "text_encoder_2",
         model,
@@ -89,15 +94,19 @@ def _capture_clip(config: Mapping[str, Any], workload: Workload) -> CapturedComp
         is_transformed=is_copied_at_load,
     )
     tokens = min(CLIP_TOKENS, workload.prompt_tokens)
-    forward = capture_forward(model, lambda _: model(input_ids=meta_empty(1, tokens, dtype=torch.long)), stacks=stacks)
-    return one_group(spec, forward, (CLIP_LAYERS,))
+
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        return model(input_ids=make_input(1, tokens, dtype=torch.long))
+
+    finish = partial(one_group, spec, stacks=(CLIP_LAYERS,))
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
-def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_transformer(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = HunyuanVideoTransformer3DModel(**config)
     cast_weights(model, torch.bfloat16)
-    stacks = {DOUBLE: model.transformer_blocks, SINGLE: model.single_transformer_blocks}
+    stacks = {DOUBLE: list(model.transformer_blocks), SINGLE: list(model.single_transformer_blocks)}
     spec = build_component(
         "transformer",
         model,
@@ -109,30 +118,31 @@ def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> Captu
     )
     batch, text, frames = workload.batch, workload.prompt_tokens, count_latent_frames(workload.frames)
 
-    def run(_: WorkTracker) -> None:
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
         bf16 = torch.bfloat16
         latents = (batch, model.config.in_channels, frames, workload.height // 8, workload.width // 8)
-        model(
-            hidden_states=meta_empty(*latents, dtype=bf16),
-            timestep=meta_empty(batch),
-            encoder_hidden_states=meta_empty(batch, text, model.config.text_embed_dim, dtype=bf16),
-            encoder_attention_mask=meta_empty(batch, text, dtype=torch.long),
-            pooled_projections=meta_empty(batch, model.config.pooled_projection_dim, dtype=bf16),
-            guidance=meta_empty(batch),
+        return model(
+            hidden_states=make_input(*latents, dtype=bf16),
+            timestep=make_input(batch),
+            encoder_hidden_states=make_input(batch, text, model.config.text_embed_dim, dtype=bf16),
+            encoder_attention_mask=make_input(batch, text, dtype=torch.long, integers=1),
+            pooled_projections=make_input(batch, model.config.pooled_projection_dim, dtype=bf16),
+            guidance=make_input(batch),
             return_dict=False,
         )
 
-    return one_group(spec, capture_forward(model, run, stacks=stacks), (DOUBLE, SINGLE), passes=workload.steps)
+    finish = partial(one_group, spec, stacks=(DOUBLE, SINGLE), passes=workload.steps)
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
-def _capture_vae(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_vae(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = AutoencoderKLHunyuanVideo(**config)
     encoder = [*model.encoder.parameters(), *model.quant_conv.parameters()]
     unread_bytes = count_bytes(encoder, torch.float32)
     del model.encoder, model.quant_conv
     cast_weights(model, torch.float16)
-    stacks = {UP_BLOCKS: model.decoder.up_blocks}
+    stacks = {UP_BLOCKS: list(model.decoder.up_blocks)}
     spec = build_component(
         "vae",
         model,
@@ -154,34 +164,44 @@ def _capture_vae(config: Mapping[str, Any], workload: Workload) -> CapturedCompo
         workload.height // 8,
         workload.width // 8,
     )
-    forward = capture_forward(
-        model,
-        lambda _: decode(meta_empty(*latents, dtype=torch.float16)),
+
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        return decode(make_input(*latents, dtype=torch.float16))
+
+    def finish(forward: ForwardWork) -> CapturedComponent:
+        return one_group(spec, forward, (UP_BLOCKS,), passes=decode.passes, captured_passes=decode.passes)
+
+    return BuiltComponent(
+        spec=spec,
+        module=model,
         stacks=stacks,
-        repeated=[model.decoder, model.post_quant_conv],
+        run=run,
+        finish=finish,
+        repeated=(model.decoder, model.post_quant_conv),
     )
-    return one_group(spec, forward, (UP_BLOCKS,), passes=decode.passes, captured_passes=decode.passes)
+
+
+def build_hunyuan_video(configs: Mapping[str, Mapping[str, Any]], workload: Workload) -> dict[str, ComponentBuilder]:
+    """A builder of each component of HunyuanVideo, in order of use."""
+    builders = {
+        "text_encoder": _build_llama,
+        "text_encoder_2": _build_clip,
+        "transformer": _build_transformer,
+        "vae": _build_vae,
+    }
+    return {name: partial(build, configs[name], workload) for name, build in builders.items()}
 
 
 def capture_hunyuan_video(
     settled: SettledWorkload, configs: Mapping[str, Mapping[str, Any]], sources: tuple[str, ...], progress: Progress
 ) -> ModelFacts:
     """Bytes, request and work of HunyuanVideo under a settled workload."""
-    captures = {
-        "text_encoder": _capture_llama,
-        "text_encoder_2": _capture_clip,
-        "transformer": _capture_transformer,
-        "vae": _capture_vae,
-    }
-    captured: dict[str, CapturedComponent] = {}
-    for name, capture in captures.items():
-        progress(f"reading {name} of HunyuanVideo")
-        captured[name] = capture(configs[name], settled.workload)
+    captured = capture_components("HunyuanVideo", build_hunyuan_video(configs, settled.workload), progress)
     return assemble_facts(
         "HunyuanVideo",
         settled,
         captured,
-        loaded=tuple(captures),
+        loaded=tuple(captured),
         sources=sources,
         notes=NOTES,
         deployment=DEPLOYMENT,

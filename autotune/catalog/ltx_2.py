@@ -16,6 +16,9 @@ from autotune.workload import Workload
 from runtime.deployment import Deployment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from autotune.catalog.built_component import ComponentBuilder
     from autotune.model_facts import ModelFacts
 
 # Server: configs/models/vaes/ltx_video.py, configs/pipeline_configs/ltx_2.py, configs/models/encoders/gemma_3.py.
@@ -109,6 +112,12 @@ def settle_workload(workload: Workload) -> SettledWorkload:
     return replace(settled, notes=(*settled.notes, note))
 
 
+def _build(configs: Mapping[str, Mapping[str, object]], workload: Workload) -> dict[str, ComponentBuilder]:
+    from autotune.catalog.ltx_2_capture import build_ltx_2  # noqa: PLC0415 - imports torch
+
+    return build_ltx_2(configs, workload)
+
+
 def _capture(settled: SettledWorkload, progress: Progress) -> ModelFacts:
     from autotune.catalog.ltx_2_capture import capture_ltx_2  # noqa: PLC0415 - imports torch
 
@@ -125,4 +134,5 @@ LTX_2 = CatalogEntry(
     smaller_canvas=(640, 384),
     settle=settle_workload,
     capture=_capture,
+    build=_build,
 )

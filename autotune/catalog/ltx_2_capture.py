@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,8 +16,8 @@ from diffusers.pipelines.ltx2.vocoder import LTX2Vocoder
 from transformers.models.gemma3.configuration_gemma3 import Gemma3Config
 from transformers.models.gemma3.modeling_gemma3 import Gemma3Model
 
-from autotune.capture import capture_forward
-from autotune.catalog.component_capture import CapturedComponent, assemble_facts, meta_empty, one_group
+from autotune.catalog.built_component import BuiltComponent, ComponentBuilder, InputFactory, capture_components
+from autotune.catalog.component_capture import assemble_facts, one_group
 from autotune.catalog.entry import Progress, SettledWorkload
 from autotune.catalog.ltx_2 import (
     DEPLOYMENT,
@@ -61,12 +62,12 @@ NOTES = (
 )
 
 
-def _capture_text_encoder(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_text_encoder(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = Gemma3Model(Gemma3Config(**config))
     cast_weights(model, torch.bfloat16)
     language, tokens = model.language_model, workload.prompt_tokens
-    stacks = {LANGUAGE: language.layers}
+    stacks = {LANGUAGE: list(language.layers)}
     spec = build_component(
         "text_encoder",
         model,
@@ -76,58 +77,61 @@ def _capture_text_encoder(config: Mapping[str, Any], workload: Workload) -> Capt
         is_transformed=lambda name: name.endswith(FUSED_TEXT_WEIGHTS),
     )
 
-    def run(_: WorkTracker) -> None:
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
         encoded = language(
-            input_ids=meta_empty(1, tokens, dtype=torch.long),
-            position_ids=meta_empty(1, tokens, dtype=torch.long),
+            input_ids=make_input(1, tokens, dtype=torch.long),
+            position_ids=make_input(1, tokens, dtype=torch.long, integers=range(tokens)),
             # Masks that the library makes by reading data; without them its attention is causal.
             attention_mask={"full_attention": None, "sliding_attention": None},
             use_cache=False,
             output_hidden_states=True,
         )
-        lengths = meta_empty(1, dtype=torch.long)
-        per_layer_masked_mean_norm(torch.stack(encoded.hidden_states, dim=-1), lengths, device="meta")
+        lengths = make_input(1, dtype=torch.long, integers=tokens)
+        return per_layer_masked_mean_norm(
+            torch.stack(encoded.hidden_states, dim=-1), lengths, device=str(lengths.device)
+        )
 
-    return one_group(spec, capture_forward(model, run, stacks=stacks), (LANGUAGE,))
+    finish = partial(one_group, spec, stacks=(LANGUAGE,))
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
-def _capture_connectors(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_connectors(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = LTX2TextConnectors(**config)
     cast_weights(model, torch.bfloat16)
     video, audio = model.video_connector, model.audio_connector
-    stacks = {VIDEO_CONNECTOR: video.transformer_blocks, AUDIO_CONNECTOR: audio.transformer_blocks}
+    stacks = {VIDEO_CONNECTOR: list(video.transformer_blocks), AUDIO_CONNECTOR: list(audio.transformer_blocks)}
     spec = build_component("connectors", model, stacks=stacks, run_dtype="bfloat16", default_mode="component-offload")
 
-    def run(_: WorkTracker) -> None:
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
         tokens, bf16 = workload.prompt_tokens, torch.bfloat16
-        projected = model.text_proj_in(meta_empty(1, tokens, model.text_proj_in.in_features, dtype=bf16))
-        mask = meta_empty(1, 1, 1, tokens, dtype=bf16)
+        projected = model.text_proj_in(make_input(1, tokens, model.text_proj_in.in_features, dtype=bf16))
+        mask = make_input(1, 1, 1, tokens, dtype=bf16)
         video(projected, mask)
-        audio(projected, mask)
+        return audio(projected, mask)
 
-    forward = capture_forward(model, run, stacks=stacks)
-    return one_group(spec, forward, (VIDEO_CONNECTOR, AUDIO_CONNECTOR), passes=PROMPTS_PER_PASS)
+    finish = partial(one_group, spec, stacks=(VIDEO_CONNECTOR, AUDIO_CONNECTOR), passes=PROMPTS_PER_PASS)
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
-def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_transformer(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = LTX2VideoTransformer3DModel(**config)
     cast_weights(model, torch.bfloat16)
-    stacks = {BLOCKS: model.transformer_blocks}
+    stacks = {BLOCKS: list(model.transformer_blocks)}
     spec = build_component(
         "transformer", model, stacks=stacks, run_dtype="bfloat16", default_mode="component-offload", is_dit=True
     )
     batch, bf16 = PROMPTS_PER_PASS * workload.batch, torch.bfloat16
     audio, channels = count_audio_latents(workload.frames), model.config.caption_channels
 
-    def run(_: WorkTracker) -> None:
-        model(
-            hidden_states=meta_empty(batch, GRID.count_rows(workload), model.config.in_channels, dtype=bf16),
-            audio_hidden_states=meta_empty(batch, audio, model.config.audio_in_channels, dtype=bf16),
-            encoder_hidden_states=meta_empty(batch, workload.prompt_tokens, channels, dtype=bf16),
-            audio_encoder_hidden_states=meta_empty(batch, workload.prompt_tokens, channels, dtype=bf16),
-            timestep=meta_empty(batch),
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        return model(
+            hidden_states=make_input(batch, GRID.count_rows(workload), model.config.in_channels, dtype=bf16),
+            audio_hidden_states=make_input(batch, audio, model.config.audio_in_channels, dtype=bf16),
+            encoder_hidden_states=make_input(batch, workload.prompt_tokens, channels, dtype=bf16),
+            audio_encoder_hidden_states=make_input(batch, workload.prompt_tokens, channels, dtype=bf16),
+            timestep=make_input(batch),
             num_frames=GRID.count_latent_frames(workload.frames),
             height=GRID.count_latents(workload.height),
             width=GRID.count_latents(workload.width),
@@ -136,47 +140,54 @@ def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> Captu
             return_dict=False,
         )
 
-    return one_group(spec, capture_forward(model, run, stacks=stacks), (BLOCKS,), passes=workload.steps)
+    finish = partial(one_group, spec, stacks=(BLOCKS,), passes=workload.steps)
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
-def _capture_audio_vae(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_audio_vae(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = AutoencoderKLLTX2Audio(**config)
     cast_weights(model, torch.bfloat16)
-    down = {f"encoder.down.{level}.block": stage.block for level, stage in enumerate(model.encoder.down)}
-    up = {f"decoder.up.{level}.block": stage.block for level, stage in enumerate(model.decoder.up)}
+    down = {f"encoder.down.{level}.block": list(stage.block) for level, stage in enumerate(model.encoder.down)}
+    up = {f"decoder.up.{level}.block": list(stage.block) for level, stage in enumerate(model.decoder.up)}
     stacks = {**down, **up}
     spec = build_component("audio_vae", model, stacks=stacks, run_dtype="bfloat16", default_mode="resident")
     latents = (workload.batch, model.config.latent_channels, count_audio_latents(workload.frames), _mel_bins(model))
-    forward = capture_forward(
-        model, lambda _: model.decode(meta_empty(*latents, dtype=torch.bfloat16), return_dict=False), stacks=stacks
-    )
-    return one_group(spec, forward, tuple(reversed(up)))
+
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        return model.decode(make_input(*latents, dtype=torch.bfloat16), return_dict=False)
+
+    finish = partial(one_group, spec, stacks=tuple(reversed(up)))
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
 def _mel_bins(model: AutoencoderKLLTX2Audio) -> int:
     return int(model.config.mel_bins) // int(model.mel_compression_ratio)
 
 
-def _capture_vocoder(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_vocoder(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = LTX2Vocoder(**config)
     cast_weights(model, torch.bfloat16)
-    stacks = {UPSAMPLERS: model.upsamplers, RESNETS: model.resnets}
+    stacks = {UPSAMPLERS: list(model.upsamplers), RESNETS: list(model.resnets)}
     spec = build_component("vocoder", model, stacks=stacks, run_dtype="bfloat16", default_mode="resident")
     # The audio decoder makes four mel frames of each latent, three less for the first.
     mel_frames = 4 * count_audio_latents(workload.frames) - 3
     bins = model.config.in_channels // model.config.out_channels
     mel = (workload.batch, model.config.out_channels, mel_frames, bins)
-    forward = capture_forward(model, lambda _: model(meta_empty(*mel, dtype=torch.bfloat16)), stacks=stacks)
-    return one_group(spec, forward, (UPSAMPLERS, RESNETS))
+
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        return model(make_input(*mel, dtype=torch.bfloat16))
+
+    finish = partial(one_group, spec, stacks=(UPSAMPLERS, RESNETS))
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
-def _capture_vae(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_vae(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = AutoencoderKLLTX2Video(**config)
     cast_weights(model, torch.bfloat16)
-    stacks = {DOWN_BLOCKS: model.encoder.down_blocks, UP_BLOCKS: model.decoder.up_blocks}
+    stacks = {DOWN_BLOCKS: list(model.encoder.down_blocks), UP_BLOCKS: list(model.decoder.up_blocks)}
     spec = build_component(
         "vae",
         model,
@@ -190,32 +201,33 @@ def _capture_vae(config: Mapping[str, Any], workload: Workload) -> CapturedCompo
     model.enable_tiling()
     sides = (GRID.count_latents(workload.height), GRID.count_latents(workload.width))
     latents = (workload.batch, model.config.latent_channels, GRID.count_latent_frames(workload.frames), *sides)
-    forward = capture_forward(
-        model,
-        lambda _: model.decode(meta_empty(*latents, dtype=torch.bfloat16), return_dict=False),
-        stacks=stacks,
-        repeated=[model.decoder],
-    )
     passes = count_decode_passes(workload)
-    return one_group(spec, forward, (UP_BLOCKS,), passes=passes, captured_passes=passes)
+
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        return model.decode(make_input(*latents, dtype=torch.bfloat16), return_dict=False)
+
+    finish = partial(one_group, spec, stacks=(UP_BLOCKS,), passes=passes, captured_passes=passes)
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish, repeated=(model.decoder,))
+
+
+def build_ltx_2(configs: Mapping[str, Mapping[str, Any]], workload: Workload) -> dict[str, ComponentBuilder]:
+    """A builder of each component of LTX-2, in order of use."""
+    builders = {
+        "text_encoder": _build_text_encoder,
+        "connectors": _build_connectors,
+        "transformer": _build_transformer,
+        "audio_vae": _build_audio_vae,
+        "vocoder": _build_vocoder,
+        "vae": _build_vae,
+    }
+    return {name: partial(build, configs[name], workload) for name, build in builders.items()}
 
 
 def capture_ltx_2(
     settled: SettledWorkload, configs: Mapping[str, Mapping[str, Any]], sources: tuple[str, ...], progress: Progress
 ) -> ModelFacts:
     """Bytes, request and work of LTX-2 under a settled workload."""
-    captures = {
-        "text_encoder": _capture_text_encoder,
-        "connectors": _capture_connectors,
-        "transformer": _capture_transformer,
-        "audio_vae": _capture_audio_vae,
-        "vocoder": _capture_vocoder,
-        "vae": _capture_vae,
-    }
-    captured: dict[str, CapturedComponent] = {}
-    for name, capture in captures.items():
-        progress(f"reading {name} of LTX-2")
-        captured[name] = capture(configs[name], settled.workload)
+    captured = capture_components("LTX-2", build_ltx_2(configs, settled.workload), progress)
     facts = assemble_facts(
         "LTX-2", settled, captured, loaded=LOADED, sources=sources, notes=NOTES, deployment=DEPLOYMENT
     )

@@ -16,6 +16,9 @@ from runtime.deployment import Deployment
 from runtime.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from autotune.catalog.built_component import ComponentBuilder
     from autotune.model_facts import ModelFacts
 
 # SGLang-diffusion 0.5.23, pipelines_core/stages/model_specific_stages/minimax_h3: canvas.py, resolved_plan.py,
@@ -160,6 +163,12 @@ def _check_shape(workload: Workload) -> None:
         )
 
 
+def _build(configs: Mapping[str, Mapping[str, object]], workload: Workload) -> dict[str, ComponentBuilder]:
+    from autotune.catalog.minimax_h3_capture import build_h3  # noqa: PLC0415 - imports torch
+
+    return build_h3(configs, workload)
+
+
 def _capture(settled: SettledWorkload, progress: Progress) -> ModelFacts:
     from autotune.catalog.minimax_h3_capture import capture_h3  # noqa: PLC0415 - imports torch
 
@@ -176,6 +185,7 @@ H3 = CatalogEntry(
     smaller_canvas=(864, 480),
     settle=settle_workload,
     capture=_capture,
+    build=_build,
     variants=VARIANTS,
     derive=derive_variant,
 )

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,8 +17,15 @@ from torch import Tensor, nn
 from transformers.models.qwen3_vl.configuration_qwen3_vl import Qwen3VLConfig
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLModel
 
-from autotune.capture import capture_forward
-from autotune.catalog.component_capture import CapturedComponent, assemble_facts, made_from, meta_empty, one_group
+from autotune.capture import ForwardWork
+from autotune.catalog.built_component import (
+    BuiltComponent,
+    CapturedComponent,
+    ComponentBuilder,
+    InputFactory,
+    capture_components,
+)
+from autotune.catalog.component_capture import assemble_facts, made_from, one_group
 from autotune.catalog.entry import Progress, SettledWorkload
 from autotune.catalog.minimax_h3 import (
     DEPLOYMENT,
@@ -60,12 +68,12 @@ NOTES = (
 )
 
 
-def _capture_text_encoder(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_text_encoder(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = Qwen3VLModel(Qwen3VLConfig(**config))
     cast_weights(model, torch.bfloat16)
     language = model.language_model
-    stacks = {LANGUAGE: language.layers, VISION: model.visual.blocks}
+    stacks = {LANGUAGE: list(language.layers), VISION: list(model.visual.blocks)}
     spec = build_component(
         "text_encoder",
         model,
@@ -78,12 +86,14 @@ def _capture_text_encoder(config: Mapping[str, Any], workload: Workload) -> Capt
     spec = replace(spec, unread_checkpoint_bytes=_count_unread_bytes(spec))
     language.norm = nn.Identity()
 
-    def run(_: WorkTracker) -> None:
-        ids = meta_empty(1, workload.prompt_tokens, dtype=torch.long)
-        positions = meta_empty(3, 1, workload.prompt_tokens, dtype=torch.long)
-        language(input_ids=ids, position_ids=positions, attention_mask=None, use_cache=False)
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        tokens = workload.prompt_tokens
+        ids = make_input(1, tokens, dtype=torch.long)
+        positions = make_input(3, 1, tokens, dtype=torch.long, integers=range(tokens))
+        return language(input_ids=ids, position_ids=positions, attention_mask=None, use_cache=False)
 
-    return one_group(spec, capture_forward(model, run, stacks=stacks), (LANGUAGE,))
+    finish = partial(one_group, spec, stacks=(LANGUAGE,))
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
 def _is_copied_vision_weight(name: str) -> bool:
@@ -101,31 +111,33 @@ def _count_unread_bytes(spec: ComponentSpec) -> int:
     return (RELEASED_LANGUAGE_LAYERS - len(layers)) * layers[0].checkpoint_bytes + spec.host_table_checkpoint_bytes
 
 
-def _packed_inputs(model: MiniMaxH3Transformer3DModel, workload: Workload) -> dict[str, Tensor]:
+def _packed_inputs(
+    model: MiniMaxH3Transformer3DModel, workload: Workload, make_input: InputFactory
+) -> dict[str, Tensor]:
     """Arguments of one DiT forward, as diffusers' modular pipeline packs them: text, then audio, then video rows."""
     config = model.config
     text, video = workload.prompt_tokens, count_video_rows(workload)
     audio = AUDIO_CHANNELS * count_audio_latents(workload.frames)
     rows = text + audio + video
     return {
-        "hidden_states": meta_empty(1, video, config.in_channels * math.prod(config.patch_size)),
-        "audio_hidden_states": meta_empty(1, audio, config.audio_in_channels),
-        "encoder_hidden_states": meta_empty(1, text, config.text_dim, dtype=torch.bfloat16),
-        "timestep": meta_empty(DISTINCT_TIMESTEPS),
-        "timestep_indices": meta_empty(rows, dtype=torch.long),
-        "token_tags": meta_empty(rows, dtype=torch.long),
-        "position_ids": meta_empty(rows, 3, dtype=torch.float64),
-        "video_indices": meta_empty(video, dtype=torch.long),
-        "audio_indices": meta_empty(audio, dtype=torch.long),
-        "text_indices": meta_empty(text, dtype=torch.long),
+        "hidden_states": make_input(1, video, config.in_channels * math.prod(config.patch_size)),
+        "audio_hidden_states": make_input(1, audio, config.audio_in_channels),
+        "encoder_hidden_states": make_input(1, text, config.text_dim, dtype=torch.bfloat16),
+        "timestep": make_input(DISTINCT_TIMESTEPS),
+        "timestep_indices": make_input(rows, dtype=torch.long),
+        "token_tags": make_input(rows, dtype=torch.long),
+        "position_ids": make_input(rows, 3, dtype=torch.float64),
+        "video_indices": make_input(video, dtype=torch.long, integers=range(text + audio, rows)),
+        "audio_indices": make_input(audio, dtype=torch.long, integers=range(text, text + audio)),
+        "text_indices": make_input(text, dtype=torch.long, integers=range(text)),
     }
 
 
-def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_transformer(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = MiniMaxH3Transformer3DModel(**config)
     cast_weights(model, torch.bfloat16, keep_fp32=model._keep_in_fp32_modules)
-    stacks = {BLOCKS: model.transformer_blocks, REFINER: model.token_refiner.refiner_blocks}
+    stacks = {BLOCKS: list(model.transformer_blocks), REFINER: list(model.token_refiner.refiner_blocks)}
     spec = build_component(
         "transformer",
         model,
@@ -136,13 +148,22 @@ def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> Captu
         stored_buffers=[model.rope.inv_freq],
         is_transformed=made_from(".to_q.", ".to_k.", ".to_v."),
     )
-    forward = capture_forward(
-        model,
-        lambda _: model(**_packed_inputs(model, workload), return_dict=False),
+
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        return model(**_packed_inputs(model, workload, make_input), return_dict=False)
+
+    return BuiltComponent(
+        spec=spec,
+        module=model,
         stacks=stacks,
-        once=[model.context_embedder, model.token_refiner.final_norm, model.rope],
+        run=run,
+        finish=partial(_finish_transformer, spec, passes=workload.steps - 1),
+        once=(model.context_embedder, model.token_refiner.final_norm, model.rope),
     )
-    groups = (PassGroup(stacks=(REFINER,), passes=1), PassGroup(stacks=(BLOCKS,), passes=workload.steps - 1))
+
+
+def _finish_transformer(spec: ComponentSpec, forward: ForwardWork, *, passes: int) -> CapturedComponent:
+    groups = (PassGroup(stacks=(REFINER,), passes=1), PassGroup(stacks=(BLOCKS,), passes=passes))
     work = UseWork(
         component=spec.name,
         compute_dtype=spec.run_dtype,
@@ -153,17 +174,21 @@ def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> Captu
     return CapturedComponent(spec=spec, use=UseSpec(component=spec.name, groups=groups), work=work)
 
 
-def _capture_audio_vae(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_audio_vae(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"), warnings.catch_warnings():
         # diffusers still uses the old spelling of weight normalisation, which keeps the checkpoint's names.
         warnings.filterwarnings("ignore", message=".*weight_norm.*", category=FutureWarning)
         model = AutoencoderKLMiniMaxH3Audio(**config)
     ups = {f"decoder.ups.{index}": list(ups) for index, ups in enumerate(model.decoder.ups)}
-    stacks = {AUDIO_ENCODER: model.encoder.block, **ups, AUDIO_RESBLOCKS: model.decoder.resblocks}
+    stacks = {AUDIO_ENCODER: list(model.encoder.block), **ups, AUDIO_RESBLOCKS: list(model.decoder.resblocks)}
     spec = build_component("audio_vae", model, stacks=stacks, run_dtype="float32", default_mode="resident")
     latents = (AUDIO_CHANNELS, model.config.latent_channels, count_audio_latents(workload.frames))
-    forward = capture_forward(model, lambda _: model.decode(meta_empty(*latents), return_dict=False), stacks=stacks)
-    return one_group(spec, forward, (*ups, AUDIO_RESBLOCKS))
+
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        return model.decode(make_input(*latents), return_dict=False)
+
+    finish = partial(one_group, spec, stacks=(*ups, AUDIO_RESBLOCKS))
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
 def _hold_decoder_linears_in_fp16(decoder: nn.Module) -> None:
@@ -174,12 +199,12 @@ def _hold_decoder_linears_in_fp16(decoder: nn.Module) -> None:
             cast_weights(linear, torch.float16)
 
 
-def _capture_video_vae(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_video_vae(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = AutoencoderKLMiniMaxH3(**config)
     cast_weights(model, torch.float32)
     _hold_decoder_linears_in_fp16(model.decoder)
-    stacks = {DECODER: model.decoder.transformer_blocks}
+    stacks = {DECODER: list(model.decoder.transformer_blocks)}
     spec = build_component(
         "video_vae",
         model,
@@ -188,35 +213,38 @@ def _capture_video_vae(config: Mapping[str, Any], workload: Workload) -> Capture
         default_mode="layerwise-offload",
         checkpoint_dtype=torch.float32,
     )
-    decode = TiledDecode(model, tiles_per_pass=TILES_PER_PASS[workload.recipe])
-    tokens = count_latent_frames(workload.frames)
-    forward = capture_forward(
-        model,
-        lambda tracker: decode(
-            tracker, frames=workload.frames, tokens=tokens, height=workload.height, width=workload.width
-        ),
-        stacks=stacks,
-        repeated=[model.decoder],
-    )
     # A whole move casts to the declared float32 before the linear layers are halved again (server, decoding stage).
     spec = replace(spec, cast_bytes=spec.checkpoint_bytes)
-    return one_group(spec, forward, (DECODER,), passes=decode.passes, captured_passes=decode.passes)
+    decode = TiledDecode(model, tiles_per_pass=TILES_PER_PASS[workload.recipe])
+    tokens = count_latent_frames(workload.frames)
+
+    def run(make_input: InputFactory, tracker: WorkTracker | None) -> object:
+        return decode(
+            make_input, tracker, frames=workload.frames, tokens=tokens, height=workload.height, width=workload.width
+        )
+
+    def finish(forward: ForwardWork) -> CapturedComponent:
+        return one_group(spec, forward, (DECODER,), passes=decode.passes, captured_passes=decode.passes)
+
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish, repeated=(model.decoder,))
+
+
+def build_h3(configs: Mapping[str, Mapping[str, Any]], workload: Workload) -> dict[str, ComponentBuilder]:
+    """A builder of each component of MiniMax-H3, in order of use: the server decodes audio before video."""
+    builders = {
+        "text_encoder": _build_text_encoder,
+        "transformer": _build_transformer,
+        "audio_vae": _build_audio_vae,
+        "video_vae": _build_video_vae,
+    }
+    return {name: partial(build, configs[name], workload) for name, build in builders.items()}
 
 
 def capture_h3(
     settled: SettledWorkload, configs: Mapping[str, Mapping[str, Any]], sources: tuple[str, ...], progress: Progress
 ) -> ModelFacts:
-    """Bytes, request and work of MiniMax-H3 under a settled workload; the server decodes audio before video."""
-    captures = {
-        "text_encoder": _capture_text_encoder,
-        "transformer": _capture_transformer,
-        "audio_vae": _capture_audio_vae,
-        "video_vae": _capture_video_vae,
-    }
-    captured: dict[str, CapturedComponent] = {}
-    for name, capture in captures.items():
-        progress(f"reading {name} of H3")
-        captured[name] = capture(configs[name], settled.workload)
+    """Bytes, request and work of MiniMax-H3 under a settled workload."""
+    captured = capture_components("H3", build_h3(configs, settled.workload), progress)
     loaded = ("text_encoder", "transformer", "video_vae", "audio_vae")
     facts = assemble_facts("H3", settled, captured, loaded=loaded, sources=sources, notes=NOTES, deployment=DEPLOYMENT)
     return _with_encoding_uses(facts)

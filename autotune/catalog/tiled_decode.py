@@ -6,19 +6,19 @@ import torch
 from diffusers.models.autoencoders.autoencoder_kl_minimax_h3 import AutoencoderKLMiniMaxH3
 from torch import Tensor
 
-from autotune.catalog.component_capture import meta_empty
+from autotune.catalog.built_component import InputFactory
 from autotune.meta_tracker import WorkTracker
 
 
 class TiledDecode:
-    """Decodes empty latents with the library's VAE, in the server's order.
+    """Decodes made-up latents with the library's VAE, in the server's order.
 
     The library runs one tile per forward and joins everything at the end. The server batches the tiles of a window
     (``decoder_tile_batch``), blends windows as they come and writes them into frames that it allocates once. Those
     frames are the request's output: they are kept out of the activations.
 
     Attributes:
-        passes: decoder forwards made so far.
+        passes: decoder forwards that the last call made.
     """
 
     def __init__(self, model: AutoencoderKLMiniMaxH3, *, tiles_per_pass: int) -> None:
@@ -26,12 +26,23 @@ class TiledDecode:
         self._tiles_per_pass = tiles_per_pass
         self.passes = 0
 
-    def __call__(self, tracker: WorkTracker, *, frames: int, tokens: int, height: int, width: int) -> None:
-        """Decode ``tokens`` latent frames into ``frames`` frames of ``height`` by ``width`` pixels."""
+    def __call__(
+        self,
+        make_input: InputFactory,
+        tracker: WorkTracker | None,
+        *,
+        frames: int,
+        tokens: int,
+        height: int,
+        width: int,
+    ) -> Tensor:
+        """Decode ``tokens`` latent frames into ``frames`` frames of ``height`` by ``width`` pixels, and return them."""
+        self.passes = 0
         model, step, ratio = self._model, self._model.tokens_chunk_size, self._model.spatial_compression_ratio
-        latents = meta_empty(1, model.config.latent_channels, tokens, height // ratio, width // ratio)
-        output = meta_empty(1, model.config.out_channels, frames, height, width)
-        tracker.disown(output)
+        latents = make_input(1, model.config.latent_channels, tokens, height // ratio, width // ratio)
+        output = latents.new_empty(1, model.config.out_channels, frames, height, width)
+        if tracker is not None:
+            tracker.disown(output)
         length = step * model.temporal_compression_ratio
         position, tail = 0, None
         for window in range((tokens + model.config.token_drop) // step - 1):
@@ -45,6 +56,7 @@ class TiledDecode:
             del clip, head
         if tail is not None:
             output[:, :, position:].copy_(tail)
+        return output
 
     def _decode_window(self, latents: Tensor) -> Tensor:
         model, ratio = self._model, self._model.spatial_compression_ratio

@@ -10,6 +10,9 @@ from autotune.workload import Workload
 from runtime.deployment import Deployment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from autotune.catalog.built_component import ComponentBuilder
     from autotune.model_facts import ModelFacts
 
 CONFIGS: dict[str, dict[str, object]] = {
@@ -61,6 +64,12 @@ def settle_workload(workload: Workload) -> SettledWorkload:
     return settle_wan(MODEL, workload)
 
 
+def _build(configs: Mapping[str, Mapping[str, object]], workload: Workload) -> dict[str, ComponentBuilder]:
+    from autotune.catalog.wan_capture import build_wan  # noqa: PLC0415 - imports torch
+
+    return build_wan(MODEL, configs, workload)
+
+
 def _capture(settled: SettledWorkload, progress: Progress) -> ModelFacts:
     from autotune.catalog.wan_capture import capture_wan  # noqa: PLC0415 - imports torch
 
@@ -77,4 +86,5 @@ WAN2_2_T2V_A14B = CatalogEntry(
     smaller_canvas=(832, 480),
     settle=settle_workload,
     capture=_capture,
+    build=_build,
 )

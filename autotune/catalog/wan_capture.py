@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,14 +14,15 @@ from torch import nn
 from transformers.models.umt5.configuration_umt5 import UMT5Config
 from transformers.models.umt5.modeling_umt5 import UMT5EncoderModel
 
-from autotune.capture import capture_forward
-from autotune.catalog.component_capture import (
-    IMAGE_VAE_RESERVED_RATIO,
+from autotune.capture import ForwardWork
+from autotune.catalog.built_component import (
+    BuiltComponent,
     CapturedComponent,
-    assemble_facts,
-    meta_empty,
-    one_group,
+    ComponentBuilder,
+    InputFactory,
+    capture_components,
 )
+from autotune.catalog.component_capture import assemble_facts, one_group, with_vae_reserve
 from autotune.catalog.entry import Progress, SettledWorkload
 from autotune.catalog.wan import GRID, WanModel
 from autotune.meta_tracker import WorkTracker
@@ -29,6 +31,7 @@ from autotune.model_facts import ModelFacts
 from autotune.workload import Workload
 from runtime.model_spec import RequestSpec
 
+FIRST_EXPERT, SECOND_EXPERT = "transformer", "transformer_2"
 TEXT_BLOCKS, BLOCKS = "encoder.block", "blocks"
 DOWN_BLOCKS, UP_BLOCKS = "encoder.down_blocks", "decoder.up_blocks"
 
@@ -49,11 +52,11 @@ NOTES = (
 )
 
 
-def _capture_text_encoder(model: WanModel, config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_text_encoder(model: WanModel, config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         encoder = UMT5EncoderModel(UMT5Config(**config))
     cast_weights(encoder, torch.float32)
-    stacks = {TEXT_BLOCKS: encoder.encoder.block}
+    stacks = {TEXT_BLOCKS: list(encoder.encoder.block)}
     spec = build_component(
         "text_encoder",
         encoder,
@@ -64,22 +67,24 @@ def _capture_text_encoder(model: WanModel, config: Mapping[str, Any], workload: 
         host_tables=[encoder.shared.weight],
         is_transformed=lambda name: name.endswith(FUSED_TEXT_WEIGHTS),
     )
-    forward = capture_forward(
-        encoder, lambda _: encoder(input_ids=meta_empty(1, workload.prompt_tokens, dtype=torch.long)), stacks=stacks
-    )
-    return one_group(spec, forward, (TEXT_BLOCKS,))
+
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        return encoder(input_ids=make_input(1, workload.prompt_tokens, dtype=torch.long))
+
+    finish = partial(one_group, spec, stacks=(TEXT_BLOCKS,))
+    return BuiltComponent(spec=spec, module=encoder, stacks=stacks, run=run, finish=finish)
 
 
-def _capture_transformer(
-    model: WanModel, config: Mapping[str, Any], workload: Workload, *, passes: int
-) -> CapturedComponent:
+def _build_transformer(
+    model: WanModel, config: Mapping[str, Any], workload: Workload, *, name: str, passes: int
+) -> BuiltComponent:
     with torch.device("meta"):
         dit = WanTransformer3DModel(**config)
     # Server, runtime/models/dits/wanvideo.py: the one norm that has weights is created in float32.
     cast_weights(dit, torch.bfloat16, keep_fp32=("norm2",))
-    stacks = {BLOCKS: dit.blocks}
+    stacks = {BLOCKS: list(dit.blocks)}
     spec = build_component(
-        "transformer",
+        name,
         dit,
         stacks=stacks,
         run_dtype="bfloat16",
@@ -88,21 +93,22 @@ def _capture_transformer(
         checkpoint_dtype=torch.float32,
     )
 
-    def run(_: WorkTracker) -> None:
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
         bf16 = torch.bfloat16
-        dit(
-            hidden_states=_empty_latents(dit.config.in_channels, workload, dtype=bf16),
-            timestep=meta_empty(workload.batch, dtype=torch.long),
-            encoder_hidden_states=meta_empty(workload.batch, workload.prompt_tokens, dit.config.text_dim, dtype=bf16),
+        return dit(
+            hidden_states=_make_latents(make_input, dit.config.in_channels, workload, dtype=bf16),
+            timestep=make_input(workload.batch, dtype=torch.long),
+            encoder_hidden_states=make_input(workload.batch, workload.prompt_tokens, dit.config.text_dim, dtype=bf16),
             return_dict=False,
         )
 
-    return one_group(spec, capture_forward(dit, run, stacks=stacks), (BLOCKS,), passes=passes)
+    finish = partial(one_group, spec, stacks=(BLOCKS,), passes=passes)
+    return BuiltComponent(spec=spec, module=dit, stacks=stacks, run=run, finish=finish)
 
 
-def _empty_latents(channels: int, workload: Workload, *, dtype: torch.dtype) -> torch.Tensor:
+def _make_latents(make_input: InputFactory, channels: int, workload: Workload, *, dtype: torch.dtype) -> torch.Tensor:
     sides = (GRID.count_latents(workload.height), GRID.count_latents(workload.width))
-    return meta_empty(workload.batch, channels, GRID.count_latent_frames(workload.frames), *sides, dtype=dtype)
+    return make_input(workload.batch, channels, GRID.count_latent_frames(workload.frames), *sides, dtype=dtype)
 
 
 def _is_reordered(name: str) -> bool:
@@ -129,6 +135,9 @@ class _FeatureCache:
     def __setitem__(self, index: int, entry: object) -> None:
         self._entries[index] = entry
 
+    def clear(self) -> None:
+        self._entries = [None] * len(self._entries)
+
 
 class _DecodePass(nn.Module):  # type: ignore[misc] # torch is untyped to mypy here
     """One pass of the decoder over one latent frame. From the third pass on, all are alike."""
@@ -143,23 +152,33 @@ class _DecodePass(nn.Module):  # type: ignore[misc] # torch is untyped to mypy h
     def forward(self, latent: torch.Tensor, kind: int) -> torch.Tensor:
         return self._decoder(latent, feat_cache=self._cache, feat_idx=[0], first_chunk=kind == self.FIRST)
 
+    def forget_frames(self) -> None:
+        """Drop what earlier passes left, as before the first pass of a video."""
+        self._cache.clear()
 
-def _decode(vae: AutoencoderKLWan, decode_pass: _DecodePass, latents: torch.Tensor, tracker: WorkTracker) -> None:
+
+def _decode(
+    vae: AutoencoderKLWan, decode_pass: _DecodePass, latents: torch.Tensor, tracker: WorkTracker | None
+) -> torch.Tensor:
     """Decode in the server's order: one latent frame per pass, chunks joined at the end (its ``wanvae.py``)."""
     hidden = vae.post_quant_conv(latents)
     chunks = []
-    for frame in range(hidden.shape[2]):
-        chunk = decode_pass(hidden[:, :, frame : frame + 1], min(frame, _DecodePass.LATER))
-        tracker.disown(chunk)
-        chunks.append(chunk)
-    torch.cat(chunks, dim=2)
+    try:
+        for frame in range(hidden.shape[2]):
+            chunk = decode_pass(hidden[:, :, frame : frame + 1], min(frame, _DecodePass.LATER))
+            if tracker is not None:
+                tracker.disown(chunk)
+            chunks.append(chunk)
+        return torch.cat(chunks, dim=2)
+    finally:
+        decode_pass.forget_frames()
 
 
-def _capture_vae(model: WanModel, config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_vae(model: WanModel, config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         vae = AutoencoderKLWan(**config)
     cast_weights(vae, torch.float32)
-    stacks = {DOWN_BLOCKS: vae.encoder.down_blocks, UP_BLOCKS: vae.decoder.up_blocks}
+    stacks = {DOWN_BLOCKS: list(vae.encoder.down_blocks), UP_BLOCKS: list(vae.decoder.up_blocks)}
     unread = 0
     if not model.has_vae_encoder:
         unread = sum(weight.nbytes for weight in vae.encoder.parameters())
@@ -176,14 +195,14 @@ def _capture_vae(model: WanModel, config: Mapping[str, Any], workload: Workload)
     dtype = getattr(torch, model.vae_decode_dtype)
     cast_weights(vae, dtype)
     decode_pass, latents = _DecodePass(vae), GRID.count_latent_frames(workload.frames)
-    forward = capture_forward(
-        vae,
-        lambda tracker: _decode(vae, decode_pass, _empty_latents(vae.config.z_dim, workload, dtype=dtype), tracker),
-        stacks=stacks,
-        repeated=[decode_pass],
-    )
-    captured = one_group(spec, forward, (UP_BLOCKS,), passes=latents, captured_passes=latents)
-    return captured._replace(work=replace(captured.work, reserved_ratio=IMAGE_VAE_RESERVED_RATIO))
+
+    def run(make_input: InputFactory, tracker: WorkTracker | None) -> object:
+        return _decode(vae, decode_pass, _make_latents(make_input, vae.config.z_dim, workload, dtype=dtype), tracker)
+
+    def finish(forward: ForwardWork) -> CapturedComponent:
+        return with_vae_reserve(one_group(spec, forward, (UP_BLOCKS,), passes=latents, captured_passes=latents))
+
+    return BuiltComponent(spec=spec, module=vae, stacks=stacks, run=run, finish=finish, repeated=(decode_pass,))
 
 
 def _rename(captured: CapturedComponent, name: str, *, passes: int) -> CapturedComponent:
@@ -196,6 +215,22 @@ def _rename(captured: CapturedComponent, name: str, *, passes: int) -> CapturedC
     )
 
 
+def build_wan(
+    model: WanModel, configs: Mapping[str, Mapping[str, Any]], workload: Workload
+) -> dict[str, ComponentBuilder]:
+    """A builder of each component of a Wan model, in order of use; an expert that no step reaches gets one pass."""
+    passes = model.count_passes(workload.steps)
+    builders: dict[str, ComponentBuilder] = {
+        "text_encoder": partial(_build_text_encoder, model, configs["text_encoder"], workload)
+    }
+    for name in (FIRST_EXPERT,) if model.experts is None else (FIRST_EXPERT, SECOND_EXPERT):
+        builders[name] = partial(
+            _build_transformer, model, configs[name], workload, name=name, passes=passes.get(name, 1)
+        )
+    builders["vae"] = partial(_build_vae, model, configs["vae"], workload)
+    return builders
+
+
 def capture_wan(
     model: WanModel,
     settled: SettledWorkload,
@@ -204,23 +239,18 @@ def capture_wan(
     progress: Progress,
 ) -> ModelFacts:
     """Bytes, request and work of a Wan model under a settled workload."""
-    workload, passes = settled.workload, model.count_passes(settled.workload.steps)
-    progress(f"reading text_encoder of {model.name}")
-    captured = {"text_encoder": _capture_text_encoder(model, configs["text_encoder"], workload)}
-    progress(f"reading transformer of {model.name}")
-    captured["transformer"] = _capture_transformer(
-        model, configs["transformer"], workload, passes=passes["transformer"]
+    passes = model.count_passes(settled.workload.steps)
+    builders = build_wan(model, configs, settled.workload)
+    captured = capture_components(
+        model.name, {name: build for name, build in builders.items() if name != SECOND_EXPERT}, progress
     )
     if model.experts is not None:
         # Both experts have one class and one configuration, so the second is the first under another name.
-        second = passes.get("transformer_2", 1)
-        captured["transformer_2"] = _rename(captured["transformer"], "transformer_2", passes=second)
-    progress(f"reading vae of {model.name}")
-    captured["vae"] = _capture_vae(model, configs["vae"], workload)
+        captured[SECOND_EXPERT] = _rename(captured[FIRST_EXPERT], SECOND_EXPERT, passes=passes.get(SECOND_EXPERT, 1))
     facts = assemble_facts(
         model.name,
         settled,
-        captured,
+        {name: captured[name] for name in builders},
         loaded=model.loaded,
         sources=sources,
         notes=NOTES,

@@ -11,6 +11,9 @@ from autotune.workload import Workload
 from runtime.deployment import Deployment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from autotune.catalog.built_component import ComponentBuilder
     from autotune.model_facts import ModelFacts
 
 ENCODER_TOKENS = 512
@@ -75,6 +78,12 @@ def settle_workload(workload: Workload) -> SettledWorkload:
     return SettledWorkload(workload=padded, notes=(*settled.notes, *notes))
 
 
+def _build(configs: Mapping[str, Mapping[str, object]], workload: Workload) -> dict[str, ComponentBuilder]:
+    from autotune.catalog.z_image_capture import build_z_image  # noqa: PLC0415 - imports torch
+
+    return build_z_image(configs, workload)
+
+
 def _capture(settled: SettledWorkload, progress: Progress) -> ModelFacts:
     from autotune.catalog.z_image_capture import capture_z_image  # noqa: PLC0415 - imports torch
 
@@ -91,4 +100,5 @@ Z_IMAGE_TURBO = CatalogEntry(
     smaller_canvas=(512, 512),
     settle=settle_workload,
     capture=_capture,
+    build=_build,
 )

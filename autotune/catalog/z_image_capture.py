@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,15 +12,8 @@ from diffusers.models.transformers.transformer_z_image import ZImageTransformer2
 from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Model
 
-from autotune.capture import capture_forward
-from autotune.catalog.component_capture import (
-    CapturedComponent,
-    assemble_facts,
-    capture_image_vae,
-    is_copied_at_load,
-    meta_empty,
-    one_group,
-)
+from autotune.catalog.built_component import BuiltComponent, ComponentBuilder, InputFactory, capture_components
+from autotune.catalog.component_capture import assemble_facts, build_image_vae, is_copied_at_load, one_group
 from autotune.catalog.entry import Progress, SettledWorkload
 from autotune.catalog.z_image import DEPLOYMENT, ENCODER_TOKENS
 from autotune.meta_tracker import WorkTracker
@@ -41,11 +35,11 @@ NOTES = (
 )
 
 
-def _capture_text_encoder(config: Mapping[str, Any], _: Workload) -> CapturedComponent:
+def _build_text_encoder(config: Mapping[str, Any], _: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = Qwen3Model(Qwen3Config(**config))
     cast_weights(model, torch.bfloat16)
-    stacks = {LAYERS: model.layers}
+    stacks = {LAYERS: list(model.layers)}
     spec = build_component(
         "text_encoder",
         model,
@@ -55,10 +49,10 @@ def _capture_text_encoder(config: Mapping[str, Any], _: Workload) -> CapturedCom
         is_transformed=is_copied_at_load,
     )
 
-    def run(_: WorkTracker) -> None:
-        ids = meta_empty(1, ENCODER_TOKENS, dtype=torch.long)
-        positions = meta_empty(1, ENCODER_TOKENS, dtype=torch.long)
-        model(
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
+        ids = make_input(1, ENCODER_TOKENS, dtype=torch.long)
+        positions = make_input(1, ENCODER_TOKENS, dtype=torch.long, integers=range(ENCODER_TOKENS))
+        return model(
             input_ids=ids,
             position_ids=positions,
             # No masks at all: transformers would read the prompt to make them.
@@ -66,14 +60,15 @@ def _capture_text_encoder(config: Mapping[str, Any], _: Workload) -> CapturedCom
             use_cache=False,
         )
 
-    return one_group(spec, capture_forward(model, run, stacks=stacks), (LAYERS,))
+    finish = partial(one_group, spec, stacks=(LAYERS,))
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
-def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_transformer(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = ZImageTransformer2DModel(**config)
     cast_weights(model, torch.bfloat16)
-    stacks = {LAYERS: model.layers}
+    stacks = {LAYERS: list(model.layers)}
     spec = build_component(
         "transformer",
         model,
@@ -85,15 +80,16 @@ def _capture_transformer(config: Mapping[str, Any], workload: Workload) -> Captu
     )
     high, wide = workload.height // 8, workload.width // 8
 
-    def run(_: WorkTracker) -> None:
+    def run(make_input: InputFactory, _: WorkTracker | None) -> object:
         bf16 = torch.bfloat16
-        images = [meta_empty(model.in_channels, 1, high, wide, dtype=bf16) for _ in range(workload.batch)]
+        images = [make_input(model.in_channels, 1, high, wide, dtype=bf16) for _ in range(workload.batch)]
         captions = [
-            meta_empty(workload.prompt_tokens, model.config.cap_feat_dim, dtype=bf16) for _ in range(workload.batch)
+            make_input(workload.prompt_tokens, model.config.cap_feat_dim, dtype=bf16) for _ in range(workload.batch)
         ]
-        model(images, meta_empty(workload.batch, dtype=bf16), captions, return_dict=False)
+        return model(images, make_input(workload.batch, dtype=bf16), captions, return_dict=False)
 
-    return one_group(spec, capture_forward(model, run, stacks=stacks), (LAYERS,), passes=workload.steps)
+    finish = partial(one_group, spec, stacks=(LAYERS,), passes=workload.steps)
+    return BuiltComponent(spec=spec, module=model, stacks=stacks, run=run, finish=finish)
 
 
 def _count_tiles(model: AutoencoderKL, sides: tuple[int, int]) -> int:
@@ -105,13 +101,13 @@ def _count_tiles(model: AutoencoderKL, sides: tuple[int, int]) -> int:
     return -(-sides[0] // step) * -(-sides[1] // step)
 
 
-def _capture_vae(config: Mapping[str, Any], workload: Workload) -> CapturedComponent:
+def _build_vae(config: Mapping[str, Any], workload: Workload) -> BuiltComponent:
     with torch.device("meta"):
         model = AutoencoderKL(**config)
     cast_weights(model, torch.bfloat16)
     model.use_tiling = True
     high, wide = workload.height // 8, workload.width // 8
-    return capture_image_vae(
+    return build_image_vae(
         model,
         (workload.batch, model.config.latent_channels, high, wide),
         checkpoint_dtype=torch.float32,
@@ -119,20 +115,22 @@ def _capture_vae(config: Mapping[str, Any], workload: Workload) -> CapturedCompo
     )
 
 
+def build_z_image(configs: Mapping[str, Mapping[str, Any]], workload: Workload) -> dict[str, ComponentBuilder]:
+    """A builder of each component of Z-Image-Turbo, in order of use."""
+    builders = {"text_encoder": _build_text_encoder, "transformer": _build_transformer, "vae": _build_vae}
+    return {name: partial(build, configs[name], workload) for name, build in builders.items()}
+
+
 def capture_z_image(
     settled: SettledWorkload, configs: Mapping[str, Mapping[str, Any]], sources: tuple[str, ...], progress: Progress
 ) -> ModelFacts:
     """Bytes, request and work of Z-Image-Turbo under a settled workload."""
-    captures = {"text_encoder": _capture_text_encoder, "transformer": _capture_transformer, "vae": _capture_vae}
-    captured: dict[str, CapturedComponent] = {}
-    for name, capture in captures.items():
-        progress(f"reading {name} of Z-Image-Turbo")
-        captured[name] = capture(configs[name], settled.workload)
+    captured = capture_components("Z-Image-Turbo", build_z_image(configs, settled.workload), progress)
     return assemble_facts(
         "Z-Image-Turbo",
         settled,
         captured,
-        loaded=tuple(captures),
+        loaded=tuple(captured),
         sources=sources,
         notes=NOTES,
         deployment=DEPLOYMENT,

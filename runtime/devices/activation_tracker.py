@@ -36,6 +36,12 @@ class ActivationTracker(TorchDispatchMode):  # type: ignore[misc] # torch is unt
         self._is_paused = False
 
     @contextmanager
+    def active(self) -> Iterator[None]:
+        """What is created inside is counted."""
+        with self:
+            yield
+
+    @contextmanager
     def paused(self) -> Iterator[None]:
         """What is created inside belongs to the device itself."""
         before, self._is_paused = self._is_paused, True

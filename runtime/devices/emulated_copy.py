@@ -7,24 +7,12 @@ from collections.abc import Callable
 
 import torch
 
+from runtime.devices.moves import count_bytes, move_bytes
 from runtime.devices.protocol import CopySpan, Label, Moves
 from runtime.errors import DeviceError
 
 Fault = Callable[[Label], None]
 """Called before the bytes of a label are moved; raises to make that fail."""
-
-
-def count_bytes(moves: Moves) -> int:
-    """Bytes that ``moves`` write."""
-    return sum(int(destination.nbytes) for destination, _ in moves)
-
-
-def move_bytes(moves: Moves) -> None:
-    """Copy every source into its destination. Any thread may call it, in and out of inference mode."""
-    # Tensors made in inference mode can be written nowhere else, and the others can be written there, too.
-    with torch.inference_mode():
-        for destination, source in moves:
-            destination.copy_(source)
 
 
 class EmulatedCopy:
@@ -64,7 +52,7 @@ class EmulatedCopy:
             if self._fault is not None:
                 self._fault(self.label)
             move_bytes(self._moves)
-        except Exception as error:  # noqa: BLE001 - whatever fails in a thread must reach the host thread
+        except Exception as error:
             self._error = error
         finally:
             self._moves = ()

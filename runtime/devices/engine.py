@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import torch
 
-from runtime.devices.emulated_copy import EmulatedCopy
 from runtime.devices.protocol import Courier, Label, Moves, QueuedCopy
+
+Slots: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+"""The two pinned slots of a courier: bytes, equally many."""
 
 
 class Engine(Protocol):
     """One copy engine, one compute lane and one read lane. Durations and times are emulated seconds."""
 
-    def copy(self, moves: Moves, label: Label, took_s: float) -> EmulatedCopy:
+    def tick(self) -> None:
+        """Another call of the device begins."""
+        ...
+
+    def copy(self, moves: Moves, label: Label, took_s: float) -> QueuedCopy:
         """Queue a copy; returns at once."""
         ...
 
-    def copy_now(self, moves: Moves, label: Label, took_s: float) -> EmulatedCopy:
+    def copy_now(self, moves: Moves, label: Label, took_s: float) -> QueuedCopy:
         """Make a copy that the host and compute wait for.
 
         Raises:
@@ -25,8 +32,8 @@ class Engine(Protocol):
         """
         ...
 
-    def open_courier(self, slots: tuple[torch.Tensor, torch.Tensor]) -> Courier:
-        """A courier with these slots, which belong to the caller again once it is closed."""
+    def open_courier(self, slots: Slots, give_back: Callable[[], None]) -> Courier:
+        """A courier with these slots; ``give_back`` is called once, when it is closed and uses them no more."""
         ...
 
     def wait(self, copy: QueuedCopy) -> None:
@@ -54,11 +61,11 @@ class Engine(Protocol):
         ...
 
     def retire(self, buffer: torch.Tensor) -> None:
-        """Fill ``buffer`` with bytes 0xFF once no copy into it is on its way."""
+        """Poison ``buffer`` after the copies of the host into it."""
         ...
 
-    def release_sources(self) -> None:
-        """Return when no copy of the host reads host memory any more."""
+    def finish_copies(self) -> None:
+        """Return when no copy of the host is on its way; spends no time on the virtual clock."""
         ...
 
     def synchronize(self) -> None:
@@ -70,11 +77,11 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Stop threads; what is still queued is dropped. May be called twice."""
+        """Stop threads and close couriers; what is still queued is dropped. May be called twice."""
         ...
 
 
-def poison(buffer: torch.Tensor) -> None:
+def fill_poison(buffer: torch.Tensor) -> None:
     """Fill ``buffer`` with bytes 0xFF: NaN in every floating-point format."""
     with torch.inference_mode():
         buffer.view(torch.uint8).fill_(0xFF)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from typing import Protocol
 
 import torch
 
+from runtime.devices.engine import Slots
 from runtime.errors import DeviceError, PinError
 
 
@@ -69,6 +71,26 @@ class Pins:
             raise DeviceError(f"The {buffer.nbytes} bytes at {address:#x} are not pinned.")
         self._release(address)
 
+    def take_slots(self, slot_bytes: int) -> Slots:
+        """Two pinned slots of ``slot_bytes`` each.
+
+        Raises:
+            PinError: one of them is refused; the other is not kept.
+        """
+        slots = (_allocate_own_pages(slot_bytes), _allocate_own_pages(slot_bytes))
+        self.pin(slots[0])
+        try:
+            self.pin(slots[1])
+        except PinError:
+            self.unpin(slots[0])
+            raise
+        return slots
+
+    def give_slots_back(self, slots: Slots) -> None:
+        """Undo ``take_slots``."""
+        for slot in slots:
+            self.unpin(slot)
+
     def unpin_all(self) -> None:
         """Undo every ``pin``, as far as the driver lets it."""
         for address in list(self._pinned):
@@ -84,6 +106,15 @@ class Pins:
         except Exception as error:
             self._driver.clear_error()
             raise DeviceError(f"{buffer.nbytes} bytes of host memory could not be unpinned: {error}") from error
+
+
+def _allocate_own_pages(size_bytes: int) -> torch.Tensor:
+    # Drivers lock whole pages; one that is shared with other locked memory cannot be locked again.
+    page_bytes = mmap.PAGESIZE
+    with torch.inference_mode(False):
+        whole = torch.empty(-(-size_bytes // page_bytes) * page_bytes + page_bytes, dtype=torch.uint8)
+        begin = -int(whole.data_ptr()) % page_bytes
+        return whole[begin : begin + size_bytes]
 
 
 class EmulatedPinDriver:

@@ -6,9 +6,9 @@
 ``read_free_s``    when the couriers' next read may begin
 =================  =====================================================================================================
 
-A copy of the host begins in the first gap between couriers' copies that holds it. A courier's copy begins when its read,
-the host's copies queued so far and the couriers' last copy are over; it does not hold up a copy that the host queues
-later, as long as that one fits in before it. All values are emulated seconds since ``reset``.
+A copy of the host begins in the first gap between couriers' copies that holds it. A courier's copy begins when its
+read, the host's copies queued so far and the couriers' last copy are over; it does not hold up a copy that the host
+queues later, as long as that one fits in before it. All values are emulated seconds since ``reset``.
 """
 
 from __future__ import annotations

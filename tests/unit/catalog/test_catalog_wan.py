@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from autotune.capture import capture_forward
-from autotune.catalog import wan_capture
+from autotune.catalog import built_component
 from autotune.catalog.registry import find_model
 from autotune.catalog.wan import GRID, TwoExperts, count_high_noise_steps, split_passes
 from autotune.catalog.wan2_2_t2v_a14b import MODEL as A14B
@@ -150,7 +150,7 @@ def test_vae_runs_one_decoder_pass_per_latent_frame(wan22, wan21, capture_model)
 
 def test_repeated_decoder_passes_are_replayed_as_they_would_be_walked(capture_model, monkeypatch):
     replayed = capture_model("Wan2.1-T2V-1.3B", **SMALL).work[-1]
-    monkeypatch.setattr(wan_capture, "capture_forward", partial(capture_forward, replay=False))
+    monkeypatch.setattr(built_component, "capture_forward", partial(capture_forward, replay=False))
     walked = capture_model("Wan2.1-T2V-1.3B", **SMALL).work[-1]
     assert replayed.activation_bytes == walked.activation_bytes
     for stack, works in walked.groups[0].layers.items():

@@ -1,0 +1,431 @@
+"""Runs one component of a plan: what is on the device, when its uses begin and end, and what its calls set off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from runtime.devices.protocol import Device, Label, MemoryKind
+from runtime.engines.component_life import ComponentLife
+from runtime.engines.host_rules import ComponentHosting
+from runtime.engines.lifecycle import Lifecycle
+from runtime.errors import DeviceMemoryError, PinError
+from runtime.fixed_weights import FixedWeights, MovedComponent, image_buffers, image_each
+from runtime.forward_wrap import Forward, ForwardWrap
+from runtime.host_store import HostStore
+from runtime.hosting import HostTier
+from runtime.layer_image import LayerImage
+from runtime.model_spec import UseSpec
+from runtime.module_binding import OWN_MARK, BoundComponent, BoundStack
+from runtime.plan import Placement
+from runtime.program import Action, Op, StackRef
+from runtime.residency import Lifetime, Mode, resident_layers
+from runtime.stack_peak import peak_streamed_bytes
+from runtime.streamer import Streamer
+from runtime.telemetry import Telemetry
+
+_STACK_OPS = frozenset({Op.H2D, Op.H2D_BLOCKING, Op.RELEASE, Op.PLACE, Op.DRAIN})
+
+# Slices of a courier's slots start at multiples of this, so a slot is a little larger than its layer.
+_SLOT_ROOM_BYTES = 64
+
+
+class UseDirector(Protocol):
+    """What decides, over all components, when a use begins and ends."""
+
+    def enter(self, runner: ComponentRunner) -> None:
+        """``runner`` is called: its use begins if it has not."""
+        ...
+
+    def leave(self, runner: ComponentRunner) -> None:
+        """The outermost call of ``runner`` is over."""
+        ...
+
+    def failed(self) -> None:
+        """A call has failed, and nobody inside of the outermost one has caught it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all components of a session share."""
+
+    device: Device
+    store: HostStore
+    telemetry: Telemetry
+    lifecycle: Lifecycle
+    director: UseDirector
+    log: Callable[[Action], None]
+
+
+class ComponentRunner:
+    """One attached component.
+
+    Attributes:
+        index, name: of the component in its model.
+        life: the host-side state that its engine keeps.
+        placement: how it is kept.
+        depth: calls of it that are open.
+        position: which use of the request it is in; None outside of uses, and in one that the request does not name.
+        in_use: whether a use of it is open.
+        streamers: of its stacks, when it streams.
+    """
+
+    def __init__(
+        self, index: int, bound: BoundComponent, placement: Placement, hosting: ComponentHosting, around: Surroundings
+    ) -> None:
+        self.index, self.name, self.placement = index, bound.spec.name, placement
+        self.life: ComponentLife = around.lifecycle.make_life(index, placement)
+        self.depth = 0
+        self.position: int | None = None
+        self.in_use = False
+        self.streamers: dict[str, Streamer] = {}
+        self._bound, self._hosting, self._around = bound, hosting, around
+        self._fixed: list[FixedWeights] = []
+        self._moved: MovedComponent | None = None
+        self._wraps: list[ForwardWrap] = []
+        self._done: list[int] = []
+        self._groups: dict[str, int] = {}
+
+    # Attach and detach.
+
+    def attach(self) -> None:
+        """Bring the component to the state after load; what fails half-way is undone by ``detach``.
+
+        Raises:
+            DeviceMemoryError: it does not fit.
+        """
+        bound, around = self._bound, self._around
+        bound.module.__dict__[OWN_MARK] = True
+        label = Label(self.name)
+        self._fix([*image_buffers(bound.module, self.name)], MemoryKind.BUFFERS)
+        if self.placement.mode is Mode.LAYERWISE_OFFLOAD:
+            self._attach_streamed()
+            return
+        images = [LayerImage(weights) for stack in bound.stacks for weights in stack.weights]
+        images += image_each(bound.rest)
+        if self.placement.mode is Mode.RESIDENT:
+            self._fix(images, MemoryKind.WEIGHTS)
+        else:
+            self._moved = MovedComponent(
+                label, images, device=around.device, store=around.store, telemetry=around.telemetry
+            )
+        for part in [bound.module, *_called_children(bound.module)]:
+            self._wraps.append(ForwardWrap(part, self._wrap_call))
+        for stack in bound.stacks:
+            self._wraps.append(ForwardWrap(stack.layers[0], self._wrap_first(stack.spec.name)))
+            self._wraps.append(ForwardWrap(stack.layers[-1], self._wrap_last(stack.spec.name)))
+
+    def _attach_streamed(self) -> None:
+        bound = self._bound
+        # Largest first: a module that lies on the device is emptied before anything else takes room there.
+        order = sorted(range(len(bound.stacks)), key=lambda index: -bound.stacks[index].spec.run_bytes)
+        images: dict[int, list[LayerImage]] = {}
+        for index in order:
+            images[index] = self._host_stack(bound.stacks[index], self._hosting.stacks[index].tiers)
+        self._fix(image_each(bound.rest), MemoryKind.WEIGHTS)
+        for index, stack in enumerate(bound.stacks):
+            self.streamers[stack.spec.name] = self._build_streamer(stack, images[index])
+        self.perform(self.life.load())
+        for stack in bound.stacks:
+            streamer = self.streamers[stack.spec.name]
+            for layer, module in enumerate(stack.layers):
+                self._wraps.append(ForwardWrap(module, self._wrap_layer(streamer, layer)))
+            if stack.owner is not bound.module:
+                self._wraps.append(ForwardWrap(stack.owner, self._wrap_owner(streamer)))
+        own = [self.streamers[stack.spec.name] for stack in bound.stacks if stack.owner is bound.module]
+        self._wraps.append(ForwardWrap(bound.module, self._wrap_owner(*own)))
+        self._wraps += [ForwardWrap(table, self._wrap_table) for table in bound.tables]
+
+    def _host_stack(self, stack: BoundStack, tiers: Sequence[HostTier | None]) -> list[LayerImage]:
+        images = [LayerImage(weights) for weights in stack.weights]
+        for layer, (image, tier) in enumerate(zip(images, tiers, strict=True)):
+            # A permanent resident is placed straight from where it lies.
+            self._around.store.host(image, tier or HostTier.MAPPED, Label(self.name, stack.spec.name, layer))
+        return images
+
+    def _build_streamer(self, stack: BoundStack, images: list[LayerImage]) -> Streamer:
+        around, count = self._around, len(images)
+        name = stack.spec.name
+        ref = next(ref for ref in around.lifecycle.stacks if ref.component == self.index and ref.name == name)
+        streamer = Streamer(
+            stack,
+            images,
+            ref,
+            self.life.schedules[name],
+            residents=frozenset(resident_layers(count, self.placement.resident, self.placement.policy)),
+            permanent=self.placement.lifetime is Lifetime.PERMANENT,
+            window_bytes=self._window_bytes(ref, images),
+            component=self.name,
+            device=around.device,
+            store=around.store,
+            telemetry=around.telemetry,
+            listener=self,
+            log=around.log,
+        )
+        permanent = self.placement.permanent_layers(count)
+        shipped = [
+            image for layer, image in enumerate(images) if image.tier is HostTier.MAPPED and layer not in permanent
+        ]
+        if any(image.size_bytes for image in shipped):
+            slot_bytes = max(image.size_bytes + _SLOT_ROOM_BYTES * (len(image.weights) + 1) for image in shipped)
+            try:
+                streamer.courier = around.device.open_courier(slot_bytes)
+                around.store.courier_bytes += 2 * slot_bytes
+            except PinError as error:  # layers are then copied as pageable ones
+                around.store.ledger.refused.append((f"{self.name}.{name}: courier", str(error)))
+        return streamer
+
+    def _window_bytes(self, ref: StackRef, images: Sequence[LayerImage]) -> int:
+        fresh = self._around.lifecycle.make_life(self.index, self.placement).schedules[ref.name]
+        residents = resident_layers(len(images), self.placement.resident, self.placement.policy)
+        sizes = [0 if layer in residents else image.size_bytes for layer, image in enumerate(images)]
+        return peak_streamed_bytes(fresh, sizes, ref.first_slot)
+
+    def _fix(self, images: list[LayerImage], kind: MemoryKind) -> None:
+        fixed = FixedWeights(Label(self.name), images, self._around.device, kind)
+        self._fixed.append(fixed)
+        fixed.place()
+
+    def detach(self) -> None:
+        """Leave the module as it was found, whatever state the component is in."""
+        for wrap in reversed(self._wraps):
+            wrap.remove()
+        for streamer in self.streamers.values():
+            streamer.close()
+        if self._moved is not None:
+            self._moved.restore()
+        for fixed in self._fixed:
+            fixed.restore()
+        self._wraps, self._fixed, self._moved = [], [], None
+        self.streamers = {}
+        self._bound.module.__dict__.pop(OWN_MARK, None)
+
+    # The life of a use.
+
+    def perform(self, actions: Iterable[Action]) -> None:
+        """Perform actions of this component, in order."""
+        for action in actions:
+            op, argument = action
+            if op in _STACK_OPS:
+                self._streamer_of(op, argument).perform(action)
+                continue
+            self._around.log(action)
+            if op == Op.UP and self._moved is not None:
+                self._moved.up()
+            elif op == Op.DOWN and self._moved is not None:
+                self._moved.down()
+            elif op == Op.END_USE:
+                for streamer in self.streamers.values():
+                    streamer.wait_for_copies()
+                self._around.device.catch_up()
+
+    def start_use(self, position: int | None) -> None:
+        """The use at ``position`` of the request has begun."""
+        self.position, self.in_use = position, True
+        self._done = [0] * len(self._groups_of_use())
+        self._groups = {}
+
+    def stop_use(self) -> None:
+        """The use is over."""
+        self.position, self.in_use = None, False
+
+    def is_complete(self) -> bool:
+        """Whether the use has made all the passes that the request has for it."""
+        groups = self._groups_of_use()
+        return bool(groups) and all(
+            done >= group.passes for done, group in zip(self._done, groups, strict=True) if group.stacks
+        )
+
+    def abort(self) -> None:
+        """After a failure: back to what is on the device between requests."""
+        self.depth = 0
+        self.stop_use()
+        for streamer in self.streamers.values():
+            streamer.abort()
+        if self._moved is not None:
+            self._moved.drop()
+            self.life.on_device = False
+
+    # What the stacks tell.
+
+    def before_layer(self) -> None:
+        """A layer is about to run."""
+        self._around.director.enter(self)
+
+    def begin_pass(self, stack: str) -> None:
+        """A traversal of ``stack`` begins: perhaps a pass of one of the use's groups."""
+        group = self._find_group(stack)
+        self._groups[stack] = group
+        groups = self._groups_of_use()
+        if group >= 0 and groups[group].stacks[0] == stack:
+            self._work(group)
+            self._around.telemetry.begin_pass(groups[group].stacks, group)
+        elif group < 0:
+            self._around.telemetry.begin_pass((stack,), -1)
+
+    def end_pass(self, stack: str) -> None:
+        """It has ended."""
+        group, groups = self._groups.pop(stack, -1), self._groups_of_use()
+        if group >= 0 and groups[group].stacks[-1] == stack:
+            self._done[group] += 1
+        self._around.telemetry.end_pass()
+
+    def _work(self, group: int) -> None:
+        assert self.position is not None
+        for action in self._around.lifecycle.outside(self.position, group).actions:
+            self._around.log(action)
+            self._around.device.work(action[1])
+
+    def _find_group(self, stack: str) -> int:
+        """The group that a traversal of ``stack`` belongs to: the first that has passes left, else the last."""
+        with_stack = [index for index, group in enumerate(self._groups_of_use()) if stack in group.stacks]
+        left = [index for index in with_stack if self._done[index] < self._groups_of_use()[index].passes]
+        return (left or with_stack[-1:] or [-1])[0]
+
+    def _groups_of_use(self) -> Sequence[Any]:
+        uses: tuple[UseSpec, ...] = self._around.lifecycle.request.uses
+        return uses[self.position].groups if self.position is not None else ()
+
+    def _streamer_of(self, op: int, argument: int) -> Streamer:
+        if op == Op.DRAIN:
+            return self.streamers[self._around.lifecycle.stacks[argument].name]
+        return next(
+            streamer
+            for streamer in self.streamers.values()
+            if 0 <= argument - streamer.ref.first_slot < streamer.ref.layer_count
+        )
+
+    # Wraps.
+
+    def _wrap_call(self, forward: Forward) -> Forward:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._open_call()
+            try:
+                result = forward(*args, **kwargs)
+            except BaseException as error:
+                self._fail_call(error)
+                raise
+            self._close_call()
+            return result
+
+        return call
+
+    def _wrap_owner(self, *streamers: Streamer) -> Callable[[Forward], Forward]:
+        def make(forward: Forward) -> Forward:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                self._open_call()
+                for streamer in streamers:
+                    streamer.enter_owner()
+                try:
+                    result = forward(*args, **kwargs)
+                except BaseException as error:
+                    for streamer in streamers:
+                        streamer.leave_owner()
+                    self._fail_call(error)
+                    raise
+                for streamer in streamers:
+                    streamer.leave_owner()
+                self._close_call()
+                return result
+
+            return call
+
+        return make
+
+    def _wrap_layer(self, streamer: Streamer, layer: int) -> Callable[[Forward], Forward]:
+        def make(forward: Forward) -> Forward:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                self._open_call()
+                try:
+                    streamer.enter(layer)
+                    try:
+                        result = forward(*args, **kwargs)
+                    except BaseException:
+                        streamer.fail(layer)
+                        raise
+                    streamer.leave(layer)
+                except BaseException as error:
+                    self._fail_call(error)
+                    raise
+                self._close_call()
+                return result
+
+            return call
+
+        return make
+
+    def _wrap_first(self, stack: str) -> Callable[[Forward], Forward]:
+        """Sees the beginning of a pass of a component that does not stream."""
+
+        def make(forward: Forward) -> Forward:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if self.in_use:
+                    self.begin_pass(stack)
+                return forward(*args, **kwargs)
+
+            return call
+
+        return make
+
+    def _wrap_last(self, stack: str) -> Callable[[Forward], Forward]:
+        """Sees its end."""
+
+        def make(forward: Forward) -> Forward:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                result = forward(*args, **kwargs)
+                if self.in_use:
+                    self.end_pass(stack)
+                return result
+
+            return call
+
+        return make
+
+    def _wrap_table(self, forward: Forward) -> Forward:
+        """Looks the rows up on the host and brings only them to the device."""
+        target = self._around.device.torch_device
+
+        def call(ids: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            return forward(ids.to("cpu"), *args, **kwargs).to(target)
+
+        return call
+
+    def _open_call(self) -> None:
+        if not self.depth:
+            self._around.director.enter(self)
+        self.depth += 1
+
+    def _close_call(self) -> None:
+        self.depth -= 1
+        if not self.depth:
+            self._around.director.leave(self)
+
+    def _fail_call(self, error: BaseException) -> None:
+        """The call has failed; the outermost one gives everything back and says in one sentence what ran out."""
+        self.depth = max(0, self.depth - 1)
+        if self.depth:
+            return
+        self._around.director.failed()
+        if isinstance(error, torch.OutOfMemoryError):
+            memory = self._around.device.memory()
+            raise DeviceMemoryError(
+                f"device memory ran out while {self.name} computed ({error}); of what the session holds at the most, "
+                f"{memory.peak_bytes[MemoryKind.WEIGHTS]:,} bytes were weights: plan with a larger reserve or for a "
+                "smaller request"
+            ) from error
+
+
+def _called_children(module: nn.Module) -> list[nn.Module]:
+    """The modules below ``module`` that it calls itself: lists and containers are looked into."""
+    found: list[nn.Module] = []
+    for child in module.children():
+        if isinstance(child, (nn.ModuleList, nn.ModuleDict)):
+            found += _called_children(child)
+        elif any(True for _ in child.parameters()):
+            found.append(child)
+    return found

@@ -1,0 +1,217 @@
+"""The engine of an emulated device on the virtual clock: no threads, exact times, bytes moved now or late."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import torch
+
+from runtime.devices.courier import check_fits
+from runtime.devices.emulated_copy import EmulatedCopy, Fault
+from runtime.devices.engine import Slots, fill_poison
+from runtime.devices.link_rates import LinkRates, ReadCache
+from runtime.devices.moves import count_bytes
+from runtime.devices.pending_copies import PendingCopies
+from runtime.devices.protocol import CopySpan, Label, Moves, QueuedCopy
+from runtime.devices.virtual_time import Interval, VirtualLanes
+from runtime.errors import DeviceError
+from runtime.timeline import Lane
+
+_STAYS_PENDING_RATIO = 0.7
+
+
+class VirtualEngine:
+    """See ``Engine``.
+
+    Times never depend on when bytes are moved. Without a seed that is when a copy is queued. With one, a copy stays
+    pending over a random number of calls, at the latest until somebody waits for it or for one behind it in its queue:
+    who reads without waiting finds what was there before. The host and every courier have a queue each.
+
+    Args:
+        rates: of the links.
+        byte_scale: as how many bytes each byte counts.
+        delay_seed: decides which calls make pending copies; None to make them when they are queued.
+        fail_copy, fail_read: see ``EmulatedDevice``.
+    """
+
+    def __init__(
+        self,
+        *,
+        rates: LinkRates,
+        byte_scale: int,
+        delay_seed: int | None,
+        fail_copy: Fault | None,
+        fail_read: Fault | None,
+    ) -> None:
+        self.lanes = VirtualLanes()
+        self.rates = rates
+        self.byte_scale = byte_scale
+        self._delays = None if delay_seed is None else random.Random(delay_seed)
+        self._fail_copy, self._fail_read = fail_copy, fail_read
+        self._epoch = 0
+        self._failed: list[EmulatedCopy] = []
+        self._own = PendingCopies(self._failed)
+        self._queues = [self._own]
+        self._couriers: list[VirtualCourier] = []
+
+    def tick(self) -> None:
+        """See ``Engine``."""
+        for queue in self._queues:
+            while queue and (self._delays is None or self._delays.random() >= _STAYS_PENDING_RATIO):
+                queue.make_next()
+
+    def copy(self, moves: Moves, label: Label, took_s: float) -> EmulatedCopy:
+        """See ``Engine``."""
+        copy = EmulatedCopy(moves, label, epoch=self._epoch, fault=self._fail_copy)
+        copy.lanes = (CopySpan(Lane.H2D, *self.lanes.copy(took_s)),)
+        self._queue(copy, self._own)
+        return copy
+
+    def copy_now(self, moves: Moves, label: Label, took_s: float) -> EmulatedCopy:
+        """See ``Engine``."""
+        copy = EmulatedCopy(moves, label, epoch=self._epoch, fault=self._fail_copy)
+        copy.lanes = (CopySpan(Lane.H2D, *self.lanes.copy_now(took_s)),)
+        self._queue(copy, self._own)
+        self._own.make_until(copy)
+        copy.check()
+        return copy
+
+    def ship(self, moves: Moves, label: Label, times: tuple[Interval, Interval], queue: PendingCopies) -> EmulatedCopy:
+        """Queue what a courier reads and copies at ``times``."""
+        copy = EmulatedCopy(moves, label, epoch=self._epoch, fault=self._fail_shipment)
+        copy.lanes = (CopySpan(Lane.READ, *times[0]), CopySpan(Lane.H2D, *times[1]))
+        self._queue(copy, queue)
+        return copy
+
+    def open_courier(self, slots: Slots, give_back: Callable[[], None]) -> VirtualCourier:
+        """See ``Engine``."""
+        queue = PendingCopies(self._failed)
+        self._queues.append(queue)
+        courier = VirtualCourier(self, int(slots[0].nbytes), queue, give_back)
+        self._couriers.append(courier)
+        return courier
+
+    def forget_courier(self, courier: VirtualCourier, queue: PendingCopies) -> None:
+        """It is closed; its copies that are pending fail."""
+        queue.drop_all(DeviceError("its courier was closed before it was made"))
+        self._queues.remove(queue)
+        self._couriers.remove(courier)
+
+    def wait(self, copy: QueuedCopy) -> None:
+        """See ``Engine``."""
+        if not isinstance(copy, EmulatedCopy):
+            raise DeviceError("Only copies that this device has queued can be waited for.")
+        for queue in self._queues:
+            queue.make_until(copy)
+        # What was queued on an earlier time line has landed when this one begins.
+        self.lanes.wait(copy.lanes[-1].end_s if copy.epoch == self._epoch else 0.0)
+        copy.check()
+
+    def catch_up(self) -> None:
+        """See ``Engine``."""
+        self.lanes.catch_up()
+
+    def begin_run(self) -> None:
+        """See ``Engine``."""
+
+    def end_run(self, took_s: float | None) -> None:
+        """See ``Engine``; compute of an unknown duration takes none."""
+        self.lanes.compute(took_s or 0.0)
+
+    def work(self, took_s: float) -> None:
+        """See ``Engine``."""
+        self.lanes.compute(took_s)
+
+    def now_s(self) -> float:
+        """See ``Engine``."""
+        return self.lanes.now_s
+
+    def retire(self, buffer: torch.Tensor) -> None:
+        """See ``Engine``; behind copies of couriers, too."""
+        are_pending = [queue.retire(buffer) for queue in self._queues]
+        if not any(are_pending):
+            fill_poison(buffer)
+
+    def finish_copies(self) -> None:
+        """See ``Engine``."""
+        for queue in self._queues:
+            queue.make_all()
+
+    def synchronize(self) -> None:
+        """See ``Engine``."""
+        self.finish_copies()
+        self.lanes.finish()
+        unreported = [copy for copy in self._failed if copy.has_unreported_error]
+        self._failed.clear()
+        for copy in unreported:
+            copy.check()
+
+    def start_clock(self) -> None:
+        """See ``Engine``."""
+        self._epoch += 1
+        self.lanes.reset()
+
+    def close(self) -> None:
+        """See ``Engine``."""
+        for courier in list(self._couriers):
+            courier.close()
+        self._own.drop_all(DeviceError("the device was closed before it was made"))
+
+    def _queue(self, copy: EmulatedCopy, queue: PendingCopies) -> None:
+        queue.add(copy)
+        if self._delays is None:
+            queue.make_all()
+
+    def _fail_shipment(self, label: Label) -> None:
+        for fault in (self._fail_read, self._fail_copy):
+            if fault is not None:
+                fault(label)
+
+
+class VirtualCourier:
+    """See ``Courier``. Its slots are two times: the bytes go straight to the device."""
+
+    def __init__(
+        self, engine: VirtualEngine, slot_bytes: int, queue: PendingCopies, give_back: Callable[[], None]
+    ) -> None:
+        self._engine = engine
+        self._slot_bytes = slot_bytes
+        self._queue = queue
+        self._give_back = give_back
+        self._slots = engine.lanes.add_courier()
+        self._cache = ReadCache(engine.rates)
+        self._is_closed = False
+
+    def ship(self, moves: Moves, label: Label) -> EmulatedCopy:
+        """See ``Courier``."""
+        engine = self._engine
+        engine.tick()
+        self._check_open(label)
+        size_bytes = check_fits(moves, label, self._slot_bytes) * engine.byte_scale
+        read_s = self._cache.read_s(label, size_bytes)
+        times = engine.lanes.ship(self._slots, read_s, engine.rates.pinned_s(size_bytes))
+        return engine.ship(moves, label, times, self._queue)
+
+    def load_now(self, moves: Moves, label: Label) -> EmulatedCopy:
+        """See ``Courier``."""
+        engine = self._engine
+        engine.tick()
+        self._check_open(label)
+        size_bytes = count_bytes(moves) * engine.byte_scale
+        return engine.copy_now(moves, label, self._cache.load_now_s(label, size_bytes))
+
+    def forget_reads(self) -> None:
+        """See ``Courier``."""
+        self._cache.forget()
+
+    def close(self) -> None:
+        """See ``Courier``."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._engine.forget_courier(self, self._queue)
+            self._give_back()
+
+    def _check_open(self, label: Label) -> None:
+        if self._is_closed:
+            raise DeviceError(f"The courier that should load {label} is closed.")

@@ -1,0 +1,331 @@
+"""Finds the stacks of a plan's component in a live module, and refuses a module that is not the one planned for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from runtime.errors import SessionError
+from runtime.model_spec import ComponentSpec, LayerSpec, StackSpec
+from runtime.weights import Weight, lay_out_weights, list_weights
+
+# Attributes by which other runtimes mark modules that they move.
+_FOREIGN_MARKS = ("_hf_hook", "_diffusers_hook")
+OWN_MARK = "_layerstream_session"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundStack:
+    """One stack in a module: its layers in order of registration, each once, and the weights that move with each.
+
+    ``owner`` is the module that holds the list and, as a rule, runs it.
+    """
+
+    spec: StackSpec
+    path: str
+    owner: nn.Module
+    layers: tuple[nn.Module, ...]
+    weights: tuple[tuple[Weight, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundComponent:
+    """One component's module.
+
+    Attributes:
+        rest: weights outside the stacks, and those that several layers share; tied ones appear once per parameter.
+        tables: embeddings that stay on the host while the component streams.
+    """
+
+    spec: ComponentSpec
+    module: nn.Module
+    stacks: tuple[BoundStack, ...]
+    rest: tuple[Weight, ...]
+    tables: tuple[nn.Embedding, ...]
+
+
+def check_unmanaged(name: str, module: nn.Module) -> None:
+    """Refuse a module that something else moves already.
+
+    Raises:
+        SessionError: a session, or an offloading hook of another library, holds it.
+    """
+    for path, part in module.named_modules():
+        where = f"{name}.{path}" if path else name
+        if OWN_MARK in part.__dict__:
+            raise SessionError(f"{where} is attached to a session already: detach that one first")
+        for mark in _FOREIGN_MARKS:
+            hook = part.__dict__.get(mark)
+            if hook is not None and (mark == "_hf_hook" or getattr(hook, "hooks", None)):
+                raise SessionError(
+                    f"{where} is already managed by another library ({mark}: {type(hook).__name__}): its weights may be "
+                    "placeholders; remove its offloading (enable_model_cpu_offload, group offloading) first"
+                )
+
+
+def describe_module(
+    name: str,
+    module: nn.Module,
+    *,
+    stacks: Mapping[str, str] | Iterable[str] | None = None,
+    is_dit: bool = False,
+    host_tables: Iterable[nn.Embedding] = (),
+) -> ComponentSpec:
+    """The component that ``module`` is, as a plan needs it; what is on the disk is taken to be what is in memory.
+
+    Args:
+        name: of the component.
+        module: live, with its weights.
+        stacks: name of each stack -> path of its list inside ``module``, or just the paths; None takes every
+            ``nn.ModuleList`` that holds weights and lies in no other one.
+        is_dit: see ``ComponentSpec``.
+        host_tables: embeddings that stay on the host while the component streams.
+
+    Raises:
+        SessionError: something else manages the module, a path names no list, or weights have no data.
+    """
+    check_unmanaged(name, module)
+    if stacks is None:
+        paths = {path: path for path in _find_lists(module)}
+    elif isinstance(stacks, Mapping):
+        paths = dict(stacks)
+    else:
+        paths = {path: path for path in stacks}
+    lists = {stack: _list_layers(name, module, path) for stack, path in paths.items()}
+    shared, owners = _split_weights(name, module, paths)
+    tables = {id(table.weight) for table in host_tables}
+    rest = [weight for key, weight in shared if key not in tables]
+    table_bytes = sum(weight.size_bytes for key, weight in shared if key in tables)
+    built = tuple(
+        StackSpec(name=stack, layers=tuple(_spec_of(owners.get(id(layer), [])) for layer in layers))
+        for stack, layers in lists.items()
+    )
+    rest_bytes = sum(weight.size_bytes for weight in rest)
+    return ComponentSpec(
+        name=name,
+        class_name=type(module).__name__,
+        stacks=built,
+        rest_run_bytes=rest_bytes,
+        rest_checkpoint_bytes=rest_bytes,
+        host_table_bytes=table_bytes,
+        host_table_checkpoint_bytes=table_bytes,
+        run_dtype=str(next((p.dtype for p in module.parameters()), torch.float32)).removeprefix("torch."),
+        is_dit=is_dit,
+    )
+
+
+def bind_component(
+    spec: ComponentSpec, module: nn.Module, *, stacks: Mapping[str, str] | None = None, keeps_tables: bool
+) -> BoundComponent:
+    """Find the stacks of ``spec`` in ``module`` and check every layer's bytes. Nothing is moved or changed.
+
+    Args:
+        spec: the component of the plan.
+        module: the live module.
+        stacks: where a stack's list is, for stacks whose name is no path in ``module``; others are found by name, or as
+            the only list with the same number of layers of the same bytes.
+        keeps_tables: whether the plan keeps vocabulary tables on the host.
+
+    Raises:
+        SessionError: the module is managed already, or it is not the one that was planned for; the message names the
+            first layer that differs.
+    """
+    check_unmanaged(spec.name, module)
+    paths = _locate_stacks(spec, module, stacks or {})
+    shared, owners = _split_weights(spec.name, module, paths)
+    bound = []
+    for stack in spec.stacks:
+        layers = _list_layers(spec.name, module, paths[stack.name])
+        weights = tuple(tuple(owners.get(id(layer), ())) for layer in layers)
+        _check_stack(spec.name, stack, weights)
+        parent = paths[stack.name].rpartition(".")[0]
+        bound.append(
+            BoundStack(
+                spec=stack,
+                path=paths[stack.name],
+                owner=module.get_submodule(parent),
+                layers=tuple(layers),
+                weights=weights,
+            )
+        )
+    tables = _find_tables(spec, module, paths) if keeps_tables and spec.host_table_bytes else ()
+    kept = {id(table.weight) for table in tables}
+    rest = tuple(weight for key, weight in shared if key not in kept)
+    _check_rest(spec, module, rest, keeps_tables=keeps_tables)
+    return BoundComponent(spec=spec, module=module, stacks=tuple(bound), rest=rest, tables=tables)
+
+
+def _find_lists(module: nn.Module) -> list[str]:
+    """Paths of the lists that hold weights, outermost first; lists inside of lists move with their layer."""
+    found: list[str] = []
+    for path, part in module.named_modules():
+        is_list = isinstance(part, nn.ModuleList) and any(True for _ in part.parameters())
+        if is_list and not any(path.startswith(f"{outer}.") for outer in found):
+            found.append(path)
+    return found
+
+
+def _list_layers(name: str, module: nn.Module, path: str) -> list[nn.Module]:
+    try:
+        container = module.get_submodule(path)
+    except AttributeError as error:
+        raise SessionError(f"{name} has no list of layers at {path!r}") from error
+    layers: list[nn.Module] = []
+    for layer in container.children():  # the same object at two positions is one layer
+        if not any(layer is known for known in layers):
+            layers.append(layer)
+    if not layers:
+        raise SessionError(
+            f"{name}.{path} is an empty list of layers: it cannot be streamed; keep the component resident instead"
+        )
+    return layers
+
+
+def _split_weights(
+    name: str, module: nn.Module, paths: Mapping[str, str]
+) -> tuple[list[tuple[int, Weight]], dict[int, list[Weight]]]:
+    """Weights that belong to no single layer, with the id of their parameter, and those of each layer by its id."""
+    prefixes = [(f"{path}.", _list_layers(name, module, path), module.get_submodule(path)) for path in paths.values()]
+
+    def owner_of(parameter_name: str) -> int | None:
+        for prefix, _, container in prefixes:
+            if parameter_name.startswith(prefix):
+                child = parameter_name[len(prefix) :].partition(".")[0]
+                return id(container.get_submodule(child))
+        return None
+
+    owners: dict[int, set[int | None]] = {}
+    named = list(module.named_parameters(remove_duplicate=False))
+    for parameter_name, parameter in named:
+        owners.setdefault(_identity(parameter), set()).add(owner_of(parameter_name))
+    apart: list[tuple[int, Weight]] = []
+    by_layer: dict[int, list[Weight]] = {}
+    seen: set[int] = set()
+    for parameter_name, parameter in named:
+        if id(parameter) in seen:
+            continue
+        seen.add(id(parameter))
+        weights = list_weights([(f"{name}.{parameter_name}", parameter)])
+        owned_by = owners[_identity(parameter)]
+        only = next(iter(owned_by)) if len(owned_by) == 1 else None
+        if only is None:
+            apart += [(id(parameter), weight) for weight in weights]
+        else:
+            by_layer.setdefault(only, []).extend(weights)
+    return apart, by_layer
+
+
+def _identity(parameter: nn.Parameter) -> int:
+    """Equal for parameters that are the same memory, tied or not."""
+    address = parameter.data_ptr() if parameter.numel() and not parameter.is_meta else 0
+    return address or id(parameter)
+
+
+def _spec_of(weights: Iterable[Weight]) -> LayerSpec:
+    size_bytes = lay_out_weights(list(weights)).size_bytes
+    return LayerSpec(checkpoint_bytes=size_bytes, run_bytes=size_bytes)
+
+
+def _locate_stacks(spec: ComponentSpec, module: nn.Module, given: Mapping[str, str]) -> dict[str, str]:
+    unknown = sorted(set(given) - {stack.name for stack in spec.stacks})
+    if unknown:
+        raise SessionError(f"{spec.name} has no stack {', '.join(unknown)} in the plan")
+    paths = dict(given)
+    for stack in spec.stacks:
+        if stack.name in paths:
+            continue
+        if _is_path(module, stack.name):
+            paths[stack.name] = stack.name
+    for stack in spec.stacks:
+        if stack.name not in paths:
+            paths[stack.name] = _find_equal(spec, module, stack, set(paths.values()))
+    return paths
+
+
+def _is_path(module: nn.Module, path: str) -> bool:
+    try:
+        return isinstance(module.get_submodule(path), (nn.ModuleList, nn.Sequential))
+    except AttributeError:
+        return False
+
+
+def _find_equal(spec: ComponentSpec, module: nn.Module, stack: StackSpec, taken: set[str]) -> str:
+    """The one list that has the stack's layers; the one with the likest name if there are several."""
+    expected = [layer.run_bytes for layer in stack.layers]
+    lists = [
+        path
+        for path, part in module.named_modules()
+        if isinstance(part, (nn.ModuleList, nn.Sequential)) and path and path not in taken
+    ]
+    equal = [path for path in lists if _layer_bytes(module, path) == expected]
+    if len(equal) > 1:
+        wanted = set(stack.name.replace(".", "_").split("_"))
+        likeness = [len(wanted & set(path.replace(".", "_").split("_"))) for path in equal]
+        equal = [path for path, like in zip(equal, likeness, strict=True) if like == max(likeness)]
+    if len(equal) == 1:
+        return equal[0]
+    have = ", ".join(f"{path} ({len(list(module.get_submodule(path).children()))})" for path in lists[:12])
+    raise SessionError(
+        f"{spec.name} ({type(module).__name__}) has {'several lists' if equal else 'no list'} like the plan's "
+        f"{stack.name!r} of {len(expected)} layers, {sum(expected):,} bytes: it has {have or 'no lists of layers'}. "
+        "Plan for this module, or say where the list is"
+    )
+
+
+def _layer_bytes(module: nn.Module, path: str) -> list[int]:
+    layers = dict.fromkeys(module.get_submodule(path).children())
+    return [lay_out_weights(list_weights(layer.named_parameters())).size_bytes for layer in layers]
+
+
+def _check_stack(name: str, stack: StackSpec, weights: tuple[tuple[Weight, ...], ...]) -> None:
+    if len(weights) != len(stack.layers):
+        raise SessionError(
+            f"{name}.{stack.name} has {len(weights)} layers, the plan was made for {len(stack.layers)}: make a plan for "
+            "this module"
+        )
+    for index, (layer, planned) in enumerate(zip(weights, stack.layers, strict=True)):
+        size_bytes = lay_out_weights(layer).size_bytes
+        if size_bytes == planned.run_bytes:
+            continue
+        empty = [weight.name for weight in layer if len(weight.shape) == 1 and weight.span <= 1]
+        hint = f"; {empty[0]} looks like a placeholder of another runtime" if empty and size_bytes < 1024 else ""
+        raise SessionError(
+            f"{name}.{stack.name}.{index} has {size_bytes:,} bytes of weights, the plan was made for "
+            f"{planned.run_bytes:,}: the module or its dtypes differ from what was planned{hint}"
+        )
+
+
+def _check_rest(spec: ComponentSpec, module: nn.Module, rest: Iterable[Weight], *, keeps_tables: bool) -> None:
+    found = sum(weight.size_bytes for weight in rest)
+    planned = spec.rest_run_bytes + (0 if keeps_tables else spec.host_table_bytes)
+    # A released file may store some buffers beside the weights; a plan counts those.
+    stored = sum(buffer.numel() * buffer.element_size() for buffer in module.buffers())
+    if not found <= planned <= found + stored:
+        raise SessionError(
+            f"{spec.name} has {found:,} bytes of weights outside its stacks, the plan was made for {planned:,}: the "
+            "module or its dtypes differ from what was planned"
+        )
+
+
+def _find_tables(spec: ComponentSpec, module: nn.Module, paths: Mapping[str, str]) -> tuple[nn.Embedding, ...]:
+    """The largest embeddings outside the stacks, as many as the plan keeps on the host."""
+    outside = {
+        id(part.weight): part
+        for path, part in module.named_modules()
+        if isinstance(part, nn.Embedding) and not any(path.startswith(f"{stack}.") for stack in paths.values())
+    }
+    left = spec.host_table_bytes
+    tables = []
+    for table in sorted(outside.values(), key=lambda table: -table.weight.numel() * table.weight.element_size()):
+        size_bytes = table.weight.numel() * table.weight.element_size()
+        if size_bytes <= left:
+            tables.append(table)
+            left -= size_bytes
+    if left:
+        raise SessionError(
+            f"{spec.name} has no vocabulary table of {spec.host_table_bytes:,} bytes that the plan keeps on the host"
+        )
+    return tuple(tables)

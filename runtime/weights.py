@@ -1,0 +1,97 @@
+"""The weights that move: parameters, or the plain tensors inside of them, each shown where it lies at the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from runtime.errors import SessionError
+from runtime.layer_layout import LayerLayout, WeightSize, lay_out_layer
+
+
+class Weight:
+    """One plain tensor of a module: a parameter's data, or an inner tensor of a parameter of a tensor subclass.
+
+    Attributes:
+        name: dotted, inside the component.
+        original: the tensor as it was found; None once it was given up for a host copy.
+        shape, stride, dtype, device: as found; they never change.
+        span: elements of its storage from the first to the last one that belongs to it; 0 if it has none.
+    """
+
+    __slots__ = ("_attribute", "_owner", "device", "dtype", "name", "original", "shape", "span", "stride")
+
+    def __init__(self, name: str, owner: Any, attribute: str) -> None:
+        tensor: torch.Tensor = getattr(owner, attribute)
+        self.name = name
+        self._owner, self._attribute = owner, attribute
+        self.original: torch.Tensor | None = tensor.detach()
+        self.shape, self.stride = tensor.shape, tensor.stride()
+        self.dtype, self.device = tensor.dtype, tensor.device
+        last = sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
+        self.span = last + 1 if tensor.numel() else 0
+
+    @property
+    def size(self) -> WeightSize:
+        """What a layer's layout needs to know."""
+        return WeightSize(dtype=str(self.dtype), element_bytes=self.dtype.itemsize, span=self.span)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that it spans."""
+        return self.span * self.dtype.itemsize
+
+    def current(self) -> torch.Tensor:
+        """What the module shows now."""
+        shown: torch.Tensor = getattr(self._owner, self._attribute)
+        return shown
+
+    def show(self, tensor: torch.Tensor) -> None:
+        """Let the module compute with ``tensor``, which has the weight's shape, stride and dtype."""
+        setattr(self._owner, self._attribute, tensor)
+
+    def view_of(self, buffer: torch.Tensor, start: int) -> torch.Tensor:
+        """The weight inside ``buffer``, a one-dimensional tensor of its dtype, from element ``start`` on."""
+        return buffer.as_strided(self.shape, self.stride, start)
+
+    def spanned(self, tensor: torch.Tensor) -> torch.Tensor:
+        """``tensor``, which has the weight's layout, as the one-dimensional piece of storage that it spans."""
+        return tensor.as_strided((self.span,), (1,), tensor.storage_offset())
+
+
+def list_weights(parameters: Iterable[tuple[str, nn.Parameter]]) -> list[Weight]:
+    """The plain tensors of ``parameters``, given with their names; each parameter once."""
+    found: list[Weight] = []
+    seen: set[int] = set()
+    for name, parameter in parameters:
+        if id(parameter) not in seen:
+            seen.add(id(parameter))
+            found += _open_up(name, parameter)
+    return found
+
+
+def _open_up(name: str, tensor: torch.Tensor) -> Iterator[Weight]:
+    if tensor.is_meta:
+        raise SessionError(
+            f"{name} has no data (it is on the meta device): load the weights before they are attached, or detach what "
+            "offloads them already"
+        )
+    if not is_traceable_wrapper_subclass(tensor):
+        yield Weight(name, tensor, "data")
+        return
+    inner_names, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
+    for inner in inner_names:
+        part = getattr(tensor, inner)
+        if is_traceable_wrapper_subclass(part):
+            yield from _open_up(f"{name}.{inner}", part)
+        else:
+            yield Weight(f"{name}.{inner}", tensor, inner)
+
+
+def lay_out_weights(weights: Sequence[Weight]) -> LayerLayout:
+    """Where ``weights`` lie in the buffers of their layer."""
+    return lay_out_layer(weight.size for weight in weights)
