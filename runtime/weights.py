@@ -56,7 +56,7 @@ class Weight:
 
     def view_of(self, buffer: torch.Tensor, start: int) -> torch.Tensor:
         """The weight inside ``buffer``, a one-dimensional tensor of its dtype, from element ``start`` on."""
-        return buffer.as_strided(self.shape, self.stride, start)
+        return buffer.as_strided(self.shape, self.stride, buffer.storage_offset() + start)
 
     def spanned(self, tensor: torch.Tensor) -> torch.Tensor:
         """``tensor``, which has the weight's layout, as the one-dimensional piece of storage that it spans."""

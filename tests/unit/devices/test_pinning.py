@@ -43,3 +43,17 @@ def test_slots_have_pages_of_their_own() -> None:
 def test_what_cannot_be_locked_is_refused(buffer: torch.Tensor) -> None:
     with pytest.raises(PinError, match="contiguous host tensors that are not empty"):
         Pins(EmulatedPinDriver(None, byte_scale=1)).pin(buffer)
+
+
+def test_a_refused_second_slot_leaves_the_first_unpinned() -> None:
+    sizes: list[int] = []
+
+    def refuse_second(size_bytes: int) -> None:
+        sizes.append(size_bytes)
+        if len(sizes) == 2:
+            refuse(size_bytes)
+
+    pins = Pins(EmulatedPinDriver(refuse_second, byte_scale=1))
+    with pytest.raises(PinError, match="beside 100 that are"):
+        pins.take_slots(100)
+    assert pins.pinned_bytes == 0
