@@ -145,8 +145,9 @@ class Clock:
                 compute += compute_s[argument]
                 continue
             if op == _H2D:
-                copy = (copy if copy > compute else compute) + copy_s[argument]
-                landed[argument] = last_copy[stack_of_slot[argument]] = copy
+                if copy_s[argument]:  # a layer without weights is never copied, so it waits behind no other copy
+                    copy = (copy if copy > compute else compute) + copy_s[argument]
+                    landed[argument] = last_copy[stack_of_slot[argument]] = copy
                 continue
             if op == _WORK:
                 compute += costs.work_s[argument]
@@ -156,6 +157,8 @@ class Clock:
             elif op == _END_USE:
                 ready = max((last_copy[stack] for stack in costs.stacks_of_component[argument]), default=compute)
             elif op == _BLOCKING:
+                if not copy_s[argument]:
+                    continue
                 ready = copy = (copy if copy > compute else compute) + copy_s[argument]
                 landed[argument] = last_copy[stack_of_slot[argument]] = copy
             elif op == _UP or op == _DOWN:

@@ -97,7 +97,8 @@ class TieredClock(Clock):
                     continue
                 if copy_s[argument]:
                     end = copy = self._begin_copy(copy, compute, copy_s[argument]) + copy_s[argument]
-                landed[argument] = last_copy[stack] = end
+                if end:
+                    landed[argument] = last_copy[stack] = end
                 continue
             if op == _DRAIN:
                 ready = last_copy[argument]
@@ -114,6 +115,8 @@ class TieredClock(Clock):
                     self.was_read[slot] = 0
             elif op == _BLOCKING:
                 took_s = tiers.blocking_s[argument] or copy_s[argument]
+                if not took_s:
+                    continue
                 ready = copy = self._begin_copy(copy, compute, took_s) + took_s
                 landed[argument] = last_copy[stack_of_slot[argument]] = copy
                 self.was_read[argument] = 1

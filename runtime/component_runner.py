@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -19,7 +19,7 @@ from runtime.forward_wrap import Forward, ForwardWrap
 from runtime.host_store import HostStore
 from runtime.hosting import HostTier
 from runtime.layer_image import LayerImage
-from runtime.model_spec import UseSpec
+from runtime.model_spec import PassGroup
 from runtime.module_binding import OWN_MARK, BoundComponent, BoundStack
 from runtime.plan import Placement
 from runtime.program import Action, Op, StackRef
@@ -156,7 +156,7 @@ class ComponentRunner:
             stack,
             images,
             ref,
-            self.life.schedules[name],
+            self.life,
             residents=frozenset(resident_layers(count, self.placement.resident, self.placement.policy)),
             permanent=self.placement.lifetime is Lifetime.PERMANENT,
             window_bytes=self._window_bytes(ref, images),
@@ -287,8 +287,8 @@ class ComponentRunner:
         left = [index for index in with_stack if self._done[index] < self._groups_of_use()[index].passes]
         return (left or with_stack[-1:] or [-1])[0]
 
-    def _groups_of_use(self) -> Sequence[Any]:
-        uses: tuple[UseSpec, ...] = self._around.lifecycle.request.uses
+    def _groups_of_use(self) -> Sequence[PassGroup]:
+        uses = self._around.lifecycle.request.uses
         return uses[self.position].groups if self.position is not None else ()
 
     def _streamer_of(self, op: int, argument: int) -> Streamer:
@@ -303,7 +303,7 @@ class ComponentRunner:
     # Wraps.
 
     def _wrap_call(self, forward: Forward) -> Forward:
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: object, **kwargs: object) -> object:
             self._open_call()
             try:
                 result = forward(*args, **kwargs)
@@ -317,7 +317,7 @@ class ComponentRunner:
 
     def _wrap_owner(self, *streamers: Streamer) -> Callable[[Forward], Forward]:
         def make(forward: Forward) -> Forward:
-            def call(*args: Any, **kwargs: Any) -> Any:
+            def call(*args: object, **kwargs: object) -> object:
                 self._open_call()
                 for streamer in streamers:
                     streamer.enter_owner()
@@ -339,7 +339,7 @@ class ComponentRunner:
 
     def _wrap_layer(self, streamer: Streamer, layer: int) -> Callable[[Forward], Forward]:
         def make(forward: Forward) -> Forward:
-            def call(*args: Any, **kwargs: Any) -> Any:
+            def call(*args: object, **kwargs: object) -> object:
                 self._open_call()
                 try:
                     streamer.enter(layer)
@@ -363,7 +363,7 @@ class ComponentRunner:
         """Sees the beginning of a pass of a component that does not stream."""
 
         def make(forward: Forward) -> Forward:
-            def call(*args: Any, **kwargs: Any) -> Any:
+            def call(*args: object, **kwargs: object) -> object:
                 if self.in_use:
                     self.begin_pass(stack)
                 return forward(*args, **kwargs)
@@ -376,7 +376,7 @@ class ComponentRunner:
         """Sees its end."""
 
         def make(forward: Forward) -> Forward:
-            def call(*args: Any, **kwargs: Any) -> Any:
+            def call(*args: object, **kwargs: object) -> object:
                 result = forward(*args, **kwargs)
                 if self.in_use:
                     self.end_pass(stack)
@@ -390,7 +390,7 @@ class ComponentRunner:
         """Looks the rows up on the host and brings only them to the device."""
         target = self._around.device.torch_device
 
-        def call(ids: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        def call(ids: torch.Tensor, *args: object, **kwargs: object) -> object:
             return forward(ids.to("cpu"), *args, **kwargs).to(target)
 
         return call

@@ -1,18 +1,27 @@
 """What one executed request measured: times by use and pass, stalls by layer, copies hidden and exposed, bytes.
 
 All times are seconds on the request's own time line. A *stall* is a wait of compute for copies; what precedes a use's
-first layer is *fill* and counted apart. A copy is *hidden* while compute runs and *exposed* otherwise.
+first layer is *fill* and counted apart. A copy is *exposed* while compute waits for copies and *hidden* otherwise.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
 
-from runtime.devices.protocol import CopySpan, Label
+from runtime.devices.protocol import CopySpan
 from runtime.timeline import Lane, Span, Stall, Timeline
+
+
+class Binding(StrEnum):
+    """The resource that a use kept busy longest; ``none`` when nothing of its component was copied in it."""
+
+    COMPUTE = "compute"
+    LINK = "link"
+    READ = "read"
+    HOST = "host"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +47,7 @@ class PhaseMeasurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMeasurement:
-    """One call of one layer: wanted, started (after its copy had landed), done."""
+    """One call of one layer: wanted, started (after its copy had landed), done; ``pass_index`` counts over all uses."""
 
     component: str
     stack: str
@@ -57,7 +66,7 @@ class RunMeasurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyMeasurement:
-    """One copy: of a layer, or of a whole component where ``layer`` is None."""
+    """One copy: of a layer, or of a whole component where ``layer`` is None; ``use`` is the one that queued it."""
 
     component: str
     stack: str | None
@@ -71,10 +80,18 @@ class CopyMeasurement:
         """Seconds that the copy took on ``lane``."""
         return sum(span.end_s - span.start_s for span in self.spans if span.lane is lane)
 
+    @property
+    def landed_s(self) -> float:
+        """When it was over; 0 where it was over when the time line began."""
+        return max((span.end_s for span in self.spans), default=0.0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassMeasurement:
-    """One pass: its time, and what of it compute spent in layers and waiting."""
+    """One pass: its time, and what of it compute spent in layers and waiting.
+
+    ``group`` is the pass group of the request's use, -1 for a traversal that the request does not name.
+    """
 
     group: int
     stacks: tuple[str, ...]
@@ -96,16 +113,17 @@ class UseMeasurement:
     Attributes:
         component, title: as in the plan.
         start_s, end_s: on the request's time line.
-        fill_s: what the first layer waited for.
+        fill_s: what compute waited for copies before the first layer ran.
         stall_s: all other waits of compute for copies.
         layers_s: compute inside the streamed layers.
         passes: in order.
-        stall_by_layer_s: ``stack.layer`` -> waits for that layer; waits for no single layer are under the stack's name.
-        copied_bytes: moved to the device in the use, by kind of copy.
-        copy_s, hidden_s, exposed_s: time of the copy engine in the use, and its shares under and beside compute.
-        read_s: reads of couriers.
-        binding: the resource that bound the use: ``compute``, ``link``, ``read``, ``host`` (copies from memory that is
-            not pinned, for which compute and host wait) or ``none`` when nothing was streamed.
+        stall_by_layer_s: ``stack.layer`` -> waits for that layer; waits for no single layer are under the name of the
+            stack, or of the component.
+        copied_bytes: what landed in the use, or between the one before and it, by kind of copy.
+        copy_s: time of the copy engine since the use before has ended.
+        hidden_s, exposed_s: the shares of ``copy_s``.
+        read_s: time of couriers' reads since then.
+        binding: the resource that bound the use.
     """
 
     component: str
@@ -122,12 +140,28 @@ class UseMeasurement:
     hidden_s: float
     exposed_s: float
     read_s: float
-    binding: str
+    binding: Binding
 
     @property
     def total_s(self) -> float:
         """Length of the use."""
         return self.end_s - self.start_s
+
+    def pass_times_s(self, group: int) -> tuple[float, ...]:
+        """Time of each pass of a group, up to the beginning of the next one: work outside the layers lies in between.
+
+        The last of several passes has no next one and is left out; a single pass ends with its last layer.
+        """
+        own = [one for one in self.passes if one.group == group]
+        if len(own) == 1:
+            return (own[0].total_s,)
+        return tuple(after.start_s - before.start_s for before, after in pairwise(own))
+
+    def steady_pass_s(self, group: int) -> float | None:
+        """Mean of the later half of a group's passes; None when there are too few to have settled."""
+        times_s = self.pass_times_s(group)
+        later = times_s[len(times_s) // 2 :]
+        return sum(later) / len(later) if len(times_s) > 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,210 +173,44 @@ class RequestMeasurement:
         uses: in order.
         phases: device bytes, phase by phase.
         misses: layers that came out of the expected order and had to be loaded when they were called.
-        timeline: every span of compute, copies and reads, and the stalls.
+        runs: every call of a streamed layer, in order.
+        copies: every copy, in the order of queueing.
+        stalls: every wait of compute for copies, in order, none overlapping another.
     """
 
     latency_s: float
     uses: tuple[UseMeasurement, ...]
     phases: tuple[PhaseMeasurement, ...]
     misses: int
-    timeline: Timeline
+    runs: tuple[RunMeasurement, ...]
+    copies: tuple[CopyMeasurement, ...]
+    stalls: tuple[Stall, ...]
 
-
-Wait = tuple[Label, int, int, float, float]
-"""Label, use, pass, from when to when."""
-
-
-def measure_request(
-    *,
-    begin_s: float,
-    end_s: float,
-    uses: Sequence[tuple[str, str, float, float]],
-    passes: Sequence[tuple[int, int, tuple[str, ...], float, float]],
-    runs: Sequence[RunMeasurement],
-    waits: Sequence[Wait],
-    copies: Sequence[CopyMeasurement],
-    phases: tuple[PhaseMeasurement, ...],
-    misses: int,
-) -> RequestMeasurement:
-    """Sum up one request.
-
-    Args:
-        begin_s, end_s: of the request on the device's clock.
-        uses: component, title, begin and end of each.
-        passes: use, pass group, stacks, begin and end of each.
-        runs: of all layers, in order.
-        waits: of compute for copies other than that of the layer that runs next.
-        copies: in order of queueing.
-        phases: device bytes.
-        misses: see ``RequestMeasurement``.
-    """
-    compute = merge_spans([(run.start_s, run.end_s) for run in runs])
-    measured = tuple(
-        _measure_use(
-            index,
-            use,
-            [(number, one) for number, one in enumerate(passes) if one[0] == index],
-            [run for run in runs if run.use == index],
-            [wait for wait in waits if wait[1] == index],
-            [copy for copy in copies if copy.use == index],
-            compute,
-        )
-        for index, use in enumerate(uses)
-    )
-    last_s = measured[-1].end_s if measured else end_s
-    return RequestMeasurement(
-        latency_s=last_s - begin_s,
-        uses=measured,
-        phases=phases,
-        misses=misses,
-        timeline=_build_timeline(runs, waits, copies),
-    )
-
-
-def _measure_use(
-    index: int,
-    use: tuple[str, str, float, float],
-    passes: Sequence[tuple[int, tuple[int, int, tuple[str, ...], float, float]]],
-    runs: Sequence[RunMeasurement],
-    waits: Sequence[Wait],
-    copies: Sequence[CopyMeasurement],
-    compute: Sequence[tuple[float, float]],
-) -> UseMeasurement:
-    component, title, start_s, end_s = use
-    first_s = runs[0].start_s if runs else start_s
-    fill_s = sum(after - before for _, _, _, before, after in waits if after <= first_s)
-    fill_s += runs[0].stall_s if runs else 0.0
-    by_layer: dict[str, float] = defaultdict(float)
-    for run in runs[1:]:
-        if run.stall_s > 0:
-            by_layer[f"{run.stack}.{run.layer}"] += run.stall_s
-    for label, _, _, before, after in waits:
-        if after > first_s and after > before:
-            name = label.stack or label.component
-            by_layer[name if label.layer is None else f"{name}.{label.layer}"] += after - before
-    copied: dict[str, int] = defaultdict(int)
-    for copy in copies:
-        copied[copy.kind] += copy.size_bytes
-    spans = [(span.start_s, span.end_s) for copy in copies for span in copy.spans if span.lane is Lane.H2D]
-    copy_s = sum(end - start for start, end in spans)
-    hidden_s = sum(overlap(span, compute) for span in spans)
-    read_s = sum(copy.lane_s(Lane.READ) for copy in copies)
-    layers_s = sum(run.end_s - run.start_s for run in runs)
-    stall_s = sum(by_layer.values())
-    host_s = sum(copy.lane_s(Lane.H2D) for copy in copies if copy.kind in {"pageable", "up", "down", "blocking"})
-    return UseMeasurement(
-        component=component,
-        title=title,
-        start_s=start_s,
-        end_s=end_s,
-        fill_s=fill_s,
-        stall_s=stall_s,
-        layers_s=layers_s,
-        passes=tuple(_measure_pass(number, one, runs, waits) for number, one in passes),
-        stall_by_layer_s=dict(by_layer),
-        copied_bytes=dict(copied),
-        copy_s=copy_s,
-        hidden_s=hidden_s,
-        exposed_s=copy_s - hidden_s,
-        read_s=read_s,
-        binding=_name_binding(
-            copies, busy_s=end_s - start_s - fill_s - stall_s, copy_s=copy_s, host_s=host_s, read_s=read_s
-        ),
-    )
-
-
-def _name_binding(
-    copies: Sequence[CopyMeasurement], *, busy_s: float, copy_s: float, host_s: float, read_s: float
-) -> str:
-    """The lane that was busy longest; copies that the host waits for stop compute, so both count together."""
-    if not copies:
-        return "none"
-    lanes = {"compute": busy_s, "link": copy_s - host_s, "read": read_s, "host": host_s}
-    return max(lanes, key=lambda name: lanes[name])
-
-
-def _measure_pass(
-    number: int,
-    one: tuple[int, int, tuple[str, ...], float, float],
-    runs: Sequence[RunMeasurement],
-    waits: Sequence[Wait],
-) -> PassMeasurement:
-    _, group, stacks, start_s, end_s = one
-    own = [run for run in runs if run.pass_index == number]
-    waited_s = sum(after - before for _, _, pass_index, before, after in waits if pass_index == number)
-    return PassMeasurement(
-        group=group,
-        stacks=stacks,
-        start_s=start_s,
-        end_s=end_s,
-        layers_s=sum(run.end_s - run.start_s for run in own),
-        stall_s=waited_s + sum(run.stall_s for run in own),
-    )
-
-
-def _build_timeline(
-    runs: Sequence[RunMeasurement], waits: Sequence[Wait], copies: Sequence[CopyMeasurement]
-) -> Timeline:
-    spans = [
-        Span(
-            lane=Lane.COMPUTE,
-            start_s=run.start_s,
-            end_s=run.end_s,
-            component=run.component,
-            stack=run.stack,
-            layer=run.layer,
-        )
-        for run in runs
-    ]
-    spans += [
-        Span(
-            lane=span.lane,
-            start_s=span.start_s,
-            end_s=span.end_s,
-            component=copy.component,
-            stack=copy.stack,
-            layer=copy.layer,
-        )
-        for copy in copies
-        for span in copy.spans
-    ]
-    stalls = [
-        Stall(start_s=run.wanted_s, end_s=run.start_s, component=run.component, stack=run.stack, layer=run.layer)
-        for run in runs
-        if run.start_s > run.wanted_s
-    ]
-    stalls += [
-        Stall(start_s=before, end_s=after, component=label.component, stack=label.stack, layer=label.layer)
-        for label, _, _, before, after in waits
-        if after > before
-    ]
-    return Timeline(
-        spans=tuple(sorted(spans, key=lambda span: span.start_s)),
-        stalls=tuple(sorted(stalls, key=lambda stall: stall.start_s)),
-        repeats=(),
-        live=(),
-    )
-
-
-def merge_spans(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """``spans`` in order, those that touch or overlap as one."""
-    merged: list[tuple[float, float]] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def overlap(span: tuple[float, float], merged: Sequence[tuple[float, float]]) -> float:
-    """Seconds of ``span`` that lie in ``merged``, which is in order and free of overlaps."""
-    start, end = span
-    total_s = 0.0
-    for position in range(max(0, bisect_right(merged, (start, start)) - 1), len(merged)):
-        other_start, other_end = merged[position]
-        if other_start >= end:
-            break
-        total_s += max(0.0, min(end, other_end) - max(start, other_start))
-    return total_s
+    @property
+    def timeline(self) -> Timeline:
+        """Every span of compute, copies and reads, and the stalls; live bytes are in ``phases``."""
+        spans = [
+            Span(
+                lane=Lane.COMPUTE,
+                start_s=run.start_s,
+                end_s=run.end_s,
+                component=run.component,
+                stack=run.stack,
+                layer=run.layer,
+            )
+            for run in self.runs
+        ]
+        spans += [
+            Span(
+                lane=span.lane,
+                start_s=span.start_s,
+                end_s=span.end_s,
+                component=copy.component,
+                stack=copy.stack,
+                layer=copy.layer,
+            )
+            for copy in self.copies
+            for span in copy.spans
+        ]
+        ordered = tuple(sorted(spans, key=lambda span: span.start_s))
+        return Timeline(spans=ordered, stalls=self.stalls, repeats=(), live=())

@@ -266,7 +266,7 @@ def _find_equal(spec: ComponentSpec, module: nn.Module, stack: StackSpec, taken:
         likeness = [len(wanted & set(path.replace(".", "_").split("_"))) for path in equal]
         equal = [path for path, like in zip(equal, likeness, strict=True) if like == max(likeness)]
     if len(equal) == 1:
-        return equal[0]
+        return str(equal[0])
     have = ", ".join(f"{path} ({len(list(module.get_submodule(path).children()))})" for path in lists[:12])
     raise SessionError(
         f"{spec.name} ({type(module).__name__}) has {'several lists' if equal else 'no list'} like the plan's "

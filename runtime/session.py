@@ -187,9 +187,10 @@ class Session:
             return
         self._source.forget()
         try:
-            for runner in reversed(self._runners.values()):
-                runner.detach()
-            self._store.close()
+            with self._device.host_scope():
+                for runner in reversed(self._runners.values()):
+                    runner.detach()
+                self._store.close()
         finally:
             self._runners = {}
             self._current, self._position, self._is_requesting = None, _NO_POSITION, False
@@ -216,8 +217,9 @@ class Session:
         runner.attach()
 
     def _attach_appeared(self, modules: Mapping[str, nn.Module]) -> None:
-        for bound in self._bind(modules):
-            self._attach_one(bound)
+        with self.device.host_scope():
+            for bound in self._bind(modules):
+                self._attach_one(bound)
         self._runners = {
             component.name: self._runners[component.name]
             for component in self._executable.model.components
@@ -237,7 +239,7 @@ class Session:
             raise SessionError("this session is not attached: use it in a with statement, or call attach()")
         return self._device
 
-    def run(self, component: str, /, *args: Any, **kwargs: Any) -> Any:
+    def run(self, component: str, /, *args: object, **kwargs: object) -> Any:  # noqa: ANN401 - what the module returns
         """Call a component's module.
 
         Raises:
@@ -273,9 +275,9 @@ class Session:
                 self._make_empty_use(position)
         label = self._request_label
         for runner in self._runners.values():
-            if self._lifecycle.refills(runner.index, explicit=self._executable.plan.explicit):
-                if not runner.life.holds_residents:
-                    runner.perform(runner.life.prepare())
+            refills = self._lifecycle.refills(runner.index, explicit=self._executable.plan.explicit)
+            if refills and not runner.life.holds_residents:
+                runner.perform(runner.life.prepare())
         self._around.log((int(Op.END_REQUEST), 0))
         self._telemetry.end_phase(f"{label}: idle")
         self._is_requesting, self._position = False, _NO_POSITION
@@ -307,10 +309,12 @@ class Session:
 
     def enter(self, runner: ComponentRunner) -> None:
         """``runner`` is called: its use begins if it has not."""
+        thread = threading.get_ident()
+        if self._current is not None and self._current.depth and self._thread != thread:
+            raise SessionError("two threads call components of one session: it serves one request at a time")
+        self._thread = thread
         if self._current is runner and runner.in_use:
             return
-        if self._current is not None and self._thread != threading.get_ident():
-            raise SessionError("two threads call components of one session: it serves one request at a time")
         self._source.look()
         if self._current is not None and self._current.depth:
             # Called from inside another component: that one's use goes on afterwards.
@@ -358,7 +362,6 @@ class Session:
 
     def _begin_request(self) -> None:
         self._is_requesting, self._position = True, _NO_POSITION
-        self._thread = threading.get_ident()
         self._telemetry.begin_request()
 
     def _only_empty_uses_left(self) -> bool:

@@ -1,26 +1,62 @@
-"""What a session reports: every request's measurement, device and host bytes, and the prediction beside them."""
+"""What a session reports, in the three forms in which it is read: text, JSON and data frames."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from runtime.devices.protocol import Device
+from runtime.errors import AutotuneError, InputError
 from runtime.host_store import HostUse
 from runtime.measurement import PhaseMeasurement, RequestMeasurement
 from runtime.plan_document import Prediction
+from runtime.report_data import FORMAT, VERSION, ReportData
+from runtime.report_text import render_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionReport:
-    """All requests of a session."""
+class SessionReport(ReportData):
+    """See ``ReportData`` for the figures."""
 
-    device: str
-    engine: str
-    placements: dict[str, str]
-    prediction: Prediction | None
-    requests: tuple[RequestMeasurement, ...]
-    phases: tuple[PhaseMeasurement, ...]
-    host: HostUse
+    def to_text(self) -> str:
+        """For people: latencies, uses and what binds them, stalls, device and host memory beside the prediction."""
+        return render_text(self)
+
+    def to_json(self) -> bytes:
+        """All of it, as ``from_json`` reads it."""
+        return msgspec.json.encode(self) + b"\n"
+
+    @classmethod
+    def from_json(cls, text: bytes) -> SessionReport:
+        """The report in ``text``.
+
+        Raises:
+            InputError: it is no report, or of a version that this program does not know.
+        """
+        try:
+            head = msgspec.json.decode(text, type=dict[str, object])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"this is no JSON and no session report: {error}") from error
+        if (head.get("format"), head.get("version")) != (FORMAT, VERSION):
+            raise InputError(
+                f"this is no session report of version {VERSION}: it says {head.get('format')!r} version "
+                f"{head.get('version')!r}"
+            )
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except (msgspec.ValidationError, AutotuneError) as error:
+            raise InputError(f"the session report is damaged: {error}") from error
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Data frames ``requests``, ``uses``, ``passes``, ``layers``, ``copies`` and ``phases``; needs pandas."""
+        from runtime.report_frames import make_frames  # noqa: PLC0415 - pandas is loaded only where it is wanted
+
+        return make_frames(self)
 
 
 def build_report(
@@ -36,6 +72,7 @@ def build_report(
     """Put a report together."""
     return SessionReport(
         device=device.name,
+        is_emulated=device.name == "emulated",
         engine=executable_engine,
         placements=placements,
         prediction=prediction,

@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 
 from runtime.devices.protocol import Courier, Device, Label, QueuedCopy
+from runtime.engines.component_life import ComponentLife
 from runtime.engines.protocol import StackSchedule
 from runtime.engines.recorded_order import RecordedOrderStack
 from runtime.errors import SessionError
@@ -76,7 +77,7 @@ class Streamer:
         bound: BoundStack,
         images: Sequence[LayerImage],
         ref: StackRef,
-        schedule: StackSchedule,
+        life: ComponentLife,
         *,
         residents: frozenset[int],
         permanent: bool,
@@ -95,14 +96,15 @@ class Streamer:
         self._images = tuple(images)
         self._labels = [Label(component, ref.name, layer) for layer in range(len(images))]
         self._own_label = Label(component, ref.name)
-        self._schedule = self._own_schedule = schedule
+        self._life = life
+        self._own_schedule = life.schedules[ref.name]
         self._residents, self._permanent, self._window_bytes = residents, permanent, window_bytes
         self._device, self._store, self._telemetry = device, store, telemetry
         self._listener, self._log = listener, log
         self._last_copy: QueuedCopy | None = None
         self._last_shipped: QueuedCopy | None = None
         self._natural = tuple(range(len(images)))
-        self._needs_grad = [any(weight.current().requires_grad for weight in image.weights) for image in images]
+        self._needs_grad = [any(weight.requires_grad for weight in image.weights) for image in images]
         self._guards = [
             LayerGuard(module, lambda layer=layer: self.fetch(layer))  # type: ignore[misc]
             for layer, module in enumerate(bound.layers)
@@ -122,14 +124,9 @@ class Streamer:
         self._running: int | None = None
 
     @property
-    def schedule(self) -> StackSchedule:
-        """The schedule that the next pass follows."""
-        return self._schedule
-
-    @property
-    def is_running(self) -> bool:
-        """Whether one of the layers is being called."""
-        return self._running is not None
+    def _schedule(self) -> StackSchedule:
+        """What the next pass, and the beginning of the next use, follow."""
+        return self._life.schedules[self.ref.name]
 
     # Actions.
 
@@ -202,8 +199,8 @@ class Streamer:
         """
         if self._running is not None:
             raise SessionError(
-                f"{self._labels[layer]} is called while {self._labels[self._running]} runs: a stack streams one layer at "
-                "a time"
+                f"{self._labels[layer]} is called while {self._labels[self._running]} runs: a stack streams one layer "
+                "at a time"
             )
         if self._needs_grad[layer] and torch.is_grad_enabled():
             raise SessionError(
@@ -240,7 +237,8 @@ class Streamer:
         while self._at < len(actions) and actions[self._at][0] == _RELEASE:
             self.perform(actions[self._at])
             self._at += 1
-        if self._next == len(self._order):
+        # Inside the owner's call more may come; where nobody tells, the pass is over with its last layer.
+        if not self._owner_depth and self._is_complete:
             self._finish_pass()
 
     def fail(self, layer: int) -> None:
@@ -298,8 +296,15 @@ class Streamer:
         if layer not in self.live:  # a resident that was stepped over when the others were loaded
             self.perform((_H2D_BLOCKING, self.ref.first_slot + layer))
 
+    @property
+    def _is_complete(self) -> bool:
+        return not self._is_off and len(self._visited) == len(self._order) == self._next
+
     def _starts_again(self, layer: int) -> bool:
-        return self._owner_depth == 0 and bool(self._visited) and layer == self._visited[0]
+        """Whether ``layer`` begins another traversal although the last one is open."""
+        if self._owner_depth:
+            return self._is_complete and layer == self._order[0]
+        return bool(self._visited) and layer == self._visited[0]
 
     def _find_position(self, layer: int) -> int | None:
         if self._is_off:
@@ -330,18 +335,19 @@ class Streamer:
     def _follow(self, order: tuple[int, ...]) -> None:
         """Let the next pass stream in ``order``."""
         self._order = order
+        live = set(self.live)
         if order == self._natural:
-            self._schedule = self._own_schedule
-            self._schedule.live = set(self.live)
+            self._own_schedule.live = live
+            self._life.schedules[self.ref.name] = self._own_schedule
             return
-        self._schedule = RecordedOrderStack(
+        self._life.schedules[self.ref.name] = RecordedOrderStack(
             order,
             residents=self._residents,
             permanent=self._permanent,
             layer_bytes=[image.size_bytes for image in self._images],
             window_bytes=self._window_bytes,
             first_slot=self.ref.first_slot,
-            live=set(self.live),
+            live=live,
         )
 
     def _leave_order(self) -> None:

@@ -11,13 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from runtime.devices.protocol import Device, Label, Mark, MemoryKind, QueuedCopy
-from runtime.measurement import (
-    CopyMeasurement,
-    PhaseMeasurement,
-    RequestMeasurement,
-    RunMeasurement,
-    measure_request,
-)
+from runtime.measure_request import measure_request
+from runtime.measurement import CopyMeasurement, PhaseMeasurement, RequestMeasurement, RunMeasurement
 
 
 class CopyKind(StrEnum):
@@ -168,7 +163,6 @@ class Telemetry:
         assert notes.begin is not None
         measured = measure_request(
             begin_s=time_of(notes.begin),
-            end_s=time_of(end),
             uses=[
                 (use.component, use.title, time_of(use.begin), time_of(use.end if use.end is not None else end))
                 for use in notes.uses

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
-
 import torch
 from torch import nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -19,18 +17,20 @@ class Weight:
     Attributes:
         name: dotted, inside the component.
         original: the tensor as it was found; None once it was given up for a host copy.
+        requires_grad: whether its parameter records gradients.
         shape, stride, dtype, device: as found; they never change.
         span: elements of its storage from the first to the last one that belongs to it; 0 if it has none.
     """
 
-    __slots__ = ("_attribute", "_owner", "device", "dtype", "name", "original", "shape", "span", "stride")
+    __slots__ = ("_attribute", "_owner", "device", "dtype", "name", "original", "requires_grad", "shape", "span", "stride")
 
-    def __init__(self, name: str, owner: Any, attribute: str) -> None:
+    def __init__(self, name: str, owner: torch.Tensor, attribute: str) -> None:
         tensor: torch.Tensor = getattr(owner, attribute)
         self.name = name
         self._owner, self._attribute = owner, attribute
         self.original: torch.Tensor | None = tensor.detach()
         self.shape, self.stride = tensor.shape, tensor.stride()
+        self.requires_grad = owner.requires_grad
         self.dtype, self.device = tensor.dtype, tensor.device
         last = sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
         self.span = last + 1 if tensor.numel() else 0
@@ -43,7 +43,7 @@ class Weight:
     @property
     def size_bytes(self) -> int:
         """Bytes that it spans."""
-        return self.span * self.dtype.itemsize
+        return self.span * int(self.dtype.itemsize)
 
     def current(self) -> torch.Tensor:
         """What the module shows now."""
@@ -83,9 +83,11 @@ def _open_up(name: str, tensor: torch.Tensor) -> Iterator[Weight]:
     if not is_traceable_wrapper_subclass(tensor):
         yield Weight(name, tensor, "data")
         return
-    inner_names, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
+    inner_names, _ = tensor.__tensor_flatten__()
     for inner in inner_names:
         part = getattr(tensor, inner)
+        if not isinstance(part, torch.Tensor):  # a distributed tensor's mesh
+            continue
         if is_traceable_wrapper_subclass(part):
             yield from _open_up(f"{name}.{inner}", part)
         else:

@@ -10,7 +10,7 @@ from runtime.engines.sglang import SglangEngine
 from runtime.errors import InputError
 from runtime.model_spec import ComponentSpec, LayerSpec, ModelSpec, PassGroup, RequestSpec, StackSpec, UseSpec
 from runtime.plan import Placement, Plan
-from runtime.program import Action, Op, Program, RequestProgram
+from runtime.program import Action, Op, Program
 from runtime.residency import Mode
 
 _DIT = "transformer"
@@ -29,17 +29,28 @@ def check_lifecycle(record: LifecycleRecord) -> Iterator[FieldDifference]:
     Raises:
         InputError: the record lacks a component or a stack that its own request uses.
     """
-    model = _build_model(record)
-    plan = Plan(engine=SglangEngine.name, placements=_place(record, model), explicit=record.explicit)
-    program = SglangEngine().lifecycle(model, _build_request(record)).build_program(plan)
+    model, plan, request = build_case(record)
+    program = SglangEngine().lifecycle(model, request).build_program(plan)
     live: set[int] = set()
     _follow(program.load.actions, live)
     yield from compare_values("live_after_load", record.live_after_load, _name_live(program, plan, live))
     for index, (recorded, ours) in enumerate(zip(record.requests, (program.first, program.later), strict=True)):
-        yield from compare_actions(f"requests[{index}].actions", recorded.actions, list(_spell(program, ours)))
+        actions = spell_as_recorded(program.name(action) for action in ours.actions())
+        yield from compare_actions(f"requests[{index}].actions", recorded.actions, list(actions))
         _follow(ours.actions(), live)
         found = _name_live(program, plan, live)
         yield from compare_values(f"requests[{index}].live_idle", recorded.live_idle, found)
+
+
+def build_case(record: LifecycleRecord) -> tuple[ModelSpec, Plan, RequestSpec]:
+    """The recorded pipeline, how it was placed, and its request.
+
+    Raises:
+        InputError: as ``check_lifecycle``.
+    """
+    model = _build_model(record)
+    plan = Plan(engine=SglangEngine.name, placements=_place(record, model), explicit=record.explicit)
+    return model, plan, _build_request(record)
 
 
 def _build_model(record: LifecycleRecord) -> ModelSpec:
@@ -93,21 +104,19 @@ def _build_request(record: LifecycleRecord) -> RequestSpec:
     )
 
 
-def _spell(program: Program, request: RequestProgram) -> Iterator[tuple[str | int, ...]]:
-    """The request's actions as recorded.
+def spell_as_recorded(actions: Iterable[tuple[str | int, ...]]) -> Iterator[tuple[str | int, ...]]:
+    """Named actions of one request as the recording writes them.
 
     The recording marks one end of what begins a use: for the transformer the far one (its driver steps in when the
     server has queued everything), for the others the near one.
     """
-    for action in request.actions():
-        op = Op(action[0])
+    for action in actions:
+        op = Op[str(action[0]).upper()]
         if op in _NOT_RECORDED:
             continue
-        if op in (Op.BEGIN_USE, Op.IN_USE):
-            is_dit = program.components[action[1]] == _DIT
-            if is_dit != (op is Op.IN_USE):
-                continue
-        yield program.name(action)
+        if op in (Op.BEGIN_USE, Op.IN_USE) and (action[1] == _DIT) != (op is Op.IN_USE):
+            continue
+        yield action
 
 
 def _follow(actions: Iterable[Action], live: set[int]) -> None:

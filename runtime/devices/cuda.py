@@ -155,6 +155,10 @@ class CudaDevice:
         scope: AbstractContextManager[None] = torch.cuda.stream(self._compute_stream)
         return scope
 
+    def host_scope(self) -> AbstractContextManager[None]:
+        """See ``Device``; the allocator counts device memory only, so there is nothing to leave out."""
+        return nullcontext()
+
     def close(self) -> None:
         """See ``Device``."""
         if self._is_closed:

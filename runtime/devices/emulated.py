@@ -120,14 +120,14 @@ class EmulatedDevice:
         self._pool.take(size_bytes, kind)
         try:
             # A tensor of inference mode could not become a parameter, nor be written outside that mode.
-            with self._own(), torch.inference_mode(False):
+            with self.host_scope(), torch.inference_mode(False):
                 buffer = torch.empty(numel, dtype=dtype)
         except RuntimeError as error:
             self._pool.give(size_bytes, kind)
             raise DeviceMemoryError(f"The host has no {size_bytes} bytes to emulate device memory: {error}") from error
         self._buffers[id(buffer)] = (buffer, kind)
         if self._poisons:
-            with self._own():
+            with self.host_scope():
                 fill_poison(buffer)
         return buffer
 
@@ -141,7 +141,7 @@ class EmulatedDevice:
         _, kind = self._buffers.pop(id(buffer))
         self._pool.give(int(buffer.nbytes) * self._byte_scale, kind)
         if self._poisons:
-            with self._own():
+            with self.host_scope():
                 self._engine.retire(buffer)
 
     def pin(self, buffer: torch.Tensor) -> None:
@@ -175,7 +175,7 @@ class EmulatedDevice:
     def open_courier(self, slot_bytes: int) -> Courier:
         """See ``Device``."""
         self._enter()
-        with self._own():
+        with self.host_scope():
             slots = self._pins.take_slots(slot_bytes)
         return self._engine.open_courier(slots, partial(self._pins.give_slots_back, slots))
 
@@ -254,7 +254,8 @@ class EmulatedDevice:
         self._pin_driver.report_error()
         self._engine.tick()
 
-    def _own(self) -> AbstractContextManager[None]:
+    def host_scope(self) -> AbstractContextManager[None]:
+        """See ``Device``."""
         return nullcontext() if self._tracker is None else self._tracker.paused()
 
     def _scaled_bytes(self, moves: Moves) -> int:

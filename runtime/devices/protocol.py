@@ -231,6 +231,10 @@ class Device(Protocol):
         """Entered around everything that computes on the device; counts activations where the device can."""
         ...
 
+    def host_scope(self) -> AbstractContextManager[None]:
+        """Entered, inside a ``compute_scope``, around work on host memory: nothing of it counts as activations."""
+        ...
+
     def close(self) -> None:
         """Stop threads and give memory back, whatever state it is in. May be called twice."""
         ...

@@ -1,0 +1,238 @@
+"""Executes a plan on the emulated device: stand-ins for its modules, paced by the profile that it was made from.
+
+The device has the profile's link rates and the plan's cap; layers and the work outside of them last as long as the cost
+model says. So what is measured differs from the prediction by what the executor does otherwise than the replay, and on
+the real clock by the time that the host itself takes. Imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from autotune.cost_model import Cached, CostModel, view_hosting
+from autotune.profile import Profile
+from autotune.workflows.execution import Execution, Rounds, run_requests
+from autotune.workflows.stand_ins import StandIn, build_stand_ins, choose_byte_scale, list_paths, scale_model
+from runtime.devices.emulated import ClockKind, EmulatedDevice
+from runtime.devices.link_rates import LinkRates, PageCache
+from runtime.devices.protocol import Device, Label, MemoryKind
+from runtime.engines.host_rules import PlanHosting, host_plan
+from runtime.engines.protocol import list_stacks
+from runtime.engines.registry import find_engine
+from runtime.errors import InputError
+from runtime.hosting import HostTier
+from runtime.model_spec import RequestSpec
+from runtime.plan_document import PlanDocument
+from runtime.session import Executable, executable_of
+from runtime.units import format_gib
+
+REQUEST_WALL_S = 5.0
+"""About how long a request takes on the real clock unless a time scale is given."""
+
+_PAGE_CACHES = {Cached.NOTHING: PageCache.NOTHING, Cached.STREAM: PageCache.STREAM, Cached.ALL: PageCache.ALL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulation:
+    """How a device is emulated.
+
+    Attributes:
+        clock: ``real`` takes time, ``virtual`` computes it.
+        time_scale: wall seconds per emulated second on the real clock; None for requests of about ``REQUEST_WALL_S``,
+            never slower than 1:1.
+        capacity_bytes: device memory; None for the plan's cap.
+        seed: of the stand-ins' weights.
+    """
+
+    clock: ClockKind = ClockKind.REAL
+    time_scale: float | None = None
+    capacity_bytes: int | None = None
+    seed: int = 0
+
+
+def execute_emulated(
+    document: PlanDocument,
+    profile: Profile,
+    emulation: Emulation,
+    rounds: Rounds,
+    notify: Callable[[int, int], None] = lambda *_: None,
+) -> Execution:
+    """Execute the plan of ``document`` at the speed that ``profile`` says.
+
+    Raises:
+        InputError: the profile is of another model or request.
+        DeviceMemoryError: the plan takes more device memory than there is.
+    """
+    notes = check_profile(document, profile)
+    model, byte_scale = document.model, choose_byte_scale(document.model)
+    executable = executable_of(document)
+    rule = find_engine(document.plan.engine).host_rule(model, document.request, executable.host)
+    hosting = host_plan(rule, model, document.plan)
+    time_scale = emulation.time_scale or choose_time_scale(document.prediction.latency_s)
+    device = _build_device(document, profile, hosting, emulation, byte_scale, time_scale)
+    scaled = scale_model(model, byte_scale)
+    modules = build_stand_ins(scaled, emulation.seed)
+    try:
+        report = run_requests(
+            Executable(
+                plan=document.plan,
+                model=scaled,
+                request=document.request,
+                host=executable.host,
+                hosting=hosting,
+                prediction=document.prediction,
+            ),
+            modules,
+            _UseCalls(document.request, modules, _list_activations(profile), byte_scale),
+            device,
+            rounds=rounds,
+            stacks=list_paths(modules),
+            notify=notify,
+        )
+    finally:
+        device.close()
+    is_real = emulation.clock is ClockKind.REAL
+    return Execution(
+        report=report.scaled(byte_scale),
+        device=f"emulated {document.device.title}",
+        clock=str(emulation.clock),
+        byte_scale=byte_scale,
+        time_scale=time_scale if is_real else None,
+        notes=(_describe_emulation(emulation.clock, byte_scale, time_scale), *notes, *_explain_mapped(hosting)),
+    )
+
+
+def choose_time_scale(latency_s: float) -> float:
+    """Wall seconds per emulated second at which a request takes about ``REQUEST_WALL_S``; at most 1."""
+    return min(1.0, REQUEST_WALL_S / latency_s) if latency_s > 0 else 1.0
+
+
+def check_profile(document: PlanDocument, profile: Profile) -> tuple[str, ...]:
+    """Refuse a profile of another model or request; say when it is not the plan's own.
+
+    Raises:
+        InputError: as above.
+    """
+    facts = profile.facts
+    for name, planned, found in (
+        ("model", document.model, facts.model),
+        ("request", document.request, facts.request),
+    ):
+        if planned != found:
+            raise InputError(
+                f"the profile is of another {name} ({facts.model.name}, {facts.workload.describe()}) than the plan "
+                f"({document.model.name}): use the profile.json that was written beside the plan"
+            )
+    if profile.digest == document.profile_id:
+        return ()
+    return (
+        f"the profile {profile.digest} is not the one that the plan was made from, {document.profile_id}: the device "
+        "is as fast as the profile says, the prediction is the plan's",
+    )
+
+
+def _build_device(
+    document: PlanDocument,
+    profile: Profile,
+    hosting: PlanHosting,
+    emulation: Emulation,
+    byte_scale: int,
+    time_scale: float,
+) -> EmulatedDevice:
+    rates, model = profile.rates, document.model
+    costs = CostModel(profile.facts, rates).costs_of(document.plan, view_hosting(hosting))
+    slots = {(model.components[ref.component].name, ref.name): ref.first_slot for ref in list_stacks(model)}
+
+    def compute_s(label: Label) -> float:
+        return costs.compute_s[slots[label.component, label.stack or ""] + (label.layer or 0)]
+
+    capacity_bytes = emulation.capacity_bytes
+    return EmulatedDevice(
+        rates=LinkRates(
+            pinned_bytes_per_s=rates.pinned_bytes_per_s,
+            pageable_bytes_per_s=rates.pageable_bytes_per_s,
+            d2h_bytes_per_s=rates.d2h_bytes_per_s,
+            disk_bytes_per_s=rates.disk_bytes_per_s,
+            page_cache=_choose_page_cache(hosting),
+        ),
+        capacity_bytes=document.cap.effective_bytes if capacity_bytes is None else capacity_bytes,
+        clock=emulation.clock,
+        compute_s=compute_s,
+        work_s=lambda index: costs.work_s[index],
+        byte_scale=byte_scale,
+        time_scale=time_scale,
+    )
+
+
+def _choose_page_cache(hosting: PlanHosting) -> PageCache:
+    """What the page cache keeps; the one that keeps least where components differ."""
+    found = [cached for component, cached in view_hosting(hosting) if component.count(HostTier.MAPPED)]
+    return _PAGE_CACHES[min(found, default=Cached.ALL)]
+
+
+def _list_activations(profile: Profile) -> list[int]:
+    """Device bytes of activations and decoded frames in each use, as predictions count them."""
+    sizes = [work.activation_bytes for work in profile.facts.work]
+    sizes[-1] += profile.facts.output_frames_bytes
+    return sizes
+
+
+class _UseCalls:
+    """Calls the stand-ins pass by pass, and holds the activations of a use from its first pass to its last."""
+
+    def __init__(
+        self,
+        request: RequestSpec,
+        modules: Mapping[str, StandIn],
+        activation_bytes: Sequence[int],
+        byte_scale: int,
+    ) -> None:
+        self._request, self._modules = request, modules
+        self._activations = [round(size / byte_scale) for size in activation_bytes]
+
+    def __call__(self, position: int, device: Device) -> None:
+        """See ``PerformUse``."""
+        use = self._request.uses[position]
+        traversals = [stack for group in use.groups for _ in range(group.passes) for stack in group.stacks]
+        held: list[torch.Tensor] = []
+
+        def take() -> None:
+            if self._activations[position]:
+                held.append(device.allocate(self._activations[position], torch.uint8, MemoryKind.ACTIVATIONS))
+
+        def give_back() -> None:
+            while held:
+                device.free(held.pop())
+
+        last = len(traversals) - 1
+        for index, stack in enumerate(traversals):
+            self._modules[use.component](
+                stack, take if index == 0 else _do_nothing, give_back if index == last else _do_nothing
+            )
+
+
+def _do_nothing() -> None:
+    """Between the first and the last pass activations stay as they are."""
+
+
+def _describe_emulation(clock: ClockKind, byte_scale: int, time_scale: float) -> str:
+    text = (
+        "emulated: stand-ins of which each byte counts as "
+        f"{byte_scale:,}, link rates and compute times of the profile, activations held for as long as their use lasts"
+    )
+    if clock is ClockKind.VIRTUAL:
+        return f"{text}; on a virtual clock, which leaves out the host's own work"
+    return f"{text}; on the real clock, {time_scale:.3g} wall seconds per emulated second"
+
+
+def _explain_mapped(hosting: PlanHosting) -> tuple[str, ...]:
+    copied = sum(stack.mapped_copied_bytes for component in hosting.components for stack in component.stacks)
+    if not copied:
+        return ()
+    return (
+        f"{format_gib(copied)} of the mapped layers are made by the server at load and are in no file: the prediction "
+        "copies them from pageable memory, the executor ships whole layers",
+    )
