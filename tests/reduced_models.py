@@ -6,7 +6,7 @@ One call takes milliseconds, and every stack that runs has a part in its result.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from diffusers.models.autoencoders.autoencoder_kl_minimax_h3 import AutoencoderKLMiniMaxH3
@@ -35,7 +35,8 @@ class ReducedModel:
         module: the library's module on the CPU, without gradients.
         stacks: the server's name of each stack -> dotted path of its list of layers inside ``module``.
         call: runs ``module`` once on the inputs of ``step``; the same module and step give the same bits.
-        idle_stacks: stacks that no call runs.
+        run_order: the stacks that a call runs, in the order in which it runs them.
+        passes: how often one call runs the others.
     """
 
     name: str
@@ -43,7 +44,8 @@ class ReducedModel:
     module: nn.Module
     stacks: Mapping[str, str]
     call: Callable[[nn.Module, int], Tensor]
-    idle_stacks: frozenset[str] = field(default=frozenset())
+    run_order: tuple[str, ...]
+    passes: int = 1
 
 
 def build_h3_transformer() -> ReducedModel:
@@ -70,6 +72,7 @@ def build_h3_transformer() -> ReducedModel:
         component="transformer",
         module=module,
         stacks={"blocks": "transformer_blocks", "token_refiner.blocks": "token_refiner.refiner_blocks"},
+        run_order=("token_refiner.blocks", "blocks"),
         call=_call_h3_transformer,
     )
 
@@ -126,7 +129,9 @@ def build_h3_video_vae() -> ReducedModel:
         component="video_vae",
         module=module,
         stacks={"decoder.transformer_blocks": "decoder.transformer_blocks"},
+        run_order=("decoder.transformer_blocks",),
         call=_call_h3_video_vae,
+        passes=8,
     )
 
 
@@ -167,7 +172,7 @@ def build_h3_text_encoder() -> ReducedModel:
         module=module,
         stacks={"model.language_model.layers": "language_model.layers", "model.visual.blocks": "visual.blocks"},
         call=_call_h3_text_encoder,
-        idle_stacks=frozenset({"model.visual.blocks"}),
+        run_order=("model.language_model.layers",),
     )
 
 
@@ -197,6 +202,7 @@ def build_qwen_image_transformer() -> ReducedModel:
         component="transformer",
         module=module,
         stacks={"transformer_blocks": "transformer_blocks"},
+        run_order=("transformer_blocks",),
         call=_call_qwen_image_transformer,
     )
 
@@ -234,6 +240,7 @@ def build_flux_transformer() -> ReducedModel:
         component="transformer",
         module=module,
         stacks={name: name for name in names},
+        run_order=names,
         call=_call_flux_transformer,
     )
 
@@ -274,6 +281,7 @@ def build_wan_transformer() -> ReducedModel:
         component="transformer",
         module=module,
         stacks={"blocks": "blocks"},
+        run_order=("blocks",),
         call=_call_wan_transformer,
     )
 
