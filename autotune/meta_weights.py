@@ -11,8 +11,8 @@ from runtime.layer_layout import WeightSize, lay_out_layer
 from runtime.model_spec import ComponentSpec, LayerSpec, StackSpec
 from runtime.pinned import rounded_pin_bytes
 
-# SGLang-diffusion 0.5.23, runtime/managers/memory_managers/layerwise_offload.py: a declared vocabulary table stays on the
-# host from 256 MiB on.
+# SGLang-diffusion 0.5.23, runtime/managers/memory_managers/layerwise_offload.py: a declared vocabulary table stays on
+# the host from 256 MiB on.
 HOST_TABLE_MIN_BYTES = 256 * 2**20
 
 

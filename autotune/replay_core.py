@@ -130,8 +130,8 @@ class Clock:
         self.unmoved = set(range(len(costs.up_s))) if fresh else set()
         self.settle()
 
-    def run(self, actions: Iterable[Action]) -> None:
-        """Perform ``actions`` once, in one flat loop: a call per action would triple the planner's hottest code."""
+    def run(self, actions: Iterable[Action]) -> None:  # noqa: PLR0912 - a call per action would triple the hottest code
+        """Perform ``actions`` once, in one flat loop."""
         costs = self.costs
         copy_s, compute_s, stack_of_slot = costs.copy_s, costs.compute_s, costs.stack_of_slot
         landed, last_copy = self.landed_s, self.last_copy_s

@@ -1,4 +1,4 @@
-"""Plans, the programs that engines make of them, and the document they are kept in. Imports nothing until asked."""
+"""Plans, the document they are kept in, and sessions that run live modules under them. Imports nothing until asked."""
 
 from __future__ import annotations
 
@@ -6,22 +6,39 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from runtime.module_binding import describe_module
     from runtime.plan import Placement, Plan
     from runtime.plan_document import PlanDocument, load_plan, save_plan
     from runtime.residency import Lifetime, Mode, Policy
+    from runtime.session import Executable, Session
 
 _HOMES = {
+    "Executable": "runtime.session",
     "Lifetime": "runtime.residency",
     "Mode": "runtime.residency",
     "Placement": "runtime.plan",
     "Plan": "runtime.plan",
     "PlanDocument": "runtime.plan_document",
     "Policy": "runtime.residency",
+    "Session": "runtime.session",
+    "describe_module": "runtime.module_binding",
     "load_plan": "runtime.plan_document",
     "save_plan": "runtime.plan_document",
 }
 
-__all__ = ["Lifetime", "Mode", "Placement", "Plan", "PlanDocument", "Policy", "load_plan", "save_plan"]
+__all__ = [
+    "Executable",
+    "Lifetime",
+    "Mode",
+    "Placement",
+    "Plan",
+    "PlanDocument",
+    "Policy",
+    "Session",
+    "describe_module",
+    "load_plan",
+    "save_plan",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -9,14 +9,14 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from runtime.devices.protocol import Device, Label, MemoryKind
+from runtime.devices.protocol import Label, MemoryKind
 from runtime.engines.component_life import ComponentLife
 from runtime.engines.host_rules import ComponentHosting
 from runtime.engines.lifecycle import Lifecycle
 from runtime.errors import DeviceMemoryError, PinError
+from runtime.execution_context import ExecutionContext
 from runtime.fixed_weights import FixedWeights, MovedComponent, image_buffers, image_each
 from runtime.forward_wrap import Forward, ForwardWrap
-from runtime.host_store import HostStore
 from runtime.hosting import HostTier
 from runtime.layer_image import LayerImage
 from runtime.model_spec import PassGroup
@@ -25,8 +25,7 @@ from runtime.plan import Placement
 from runtime.program import Action, Op, StackRef
 from runtime.residency import Lifetime, Mode, resident_layers
 from runtime.stack_peak import peak_streamed_bytes
-from runtime.streamer import Streamer
-from runtime.telemetry import Telemetry
+from runtime.streamer import StackResidency, Streamer
 
 _STACK_OPS = frozenset({Op.H2D, Op.H2D_BLOCKING, Op.RELEASE, Op.PLACE, Op.DRAIN})
 
@@ -54,12 +53,9 @@ class UseDirector(Protocol):
 class Surroundings:
     """What all components of a session share."""
 
-    device: Device
-    store: HostStore
-    telemetry: Telemetry
+    context: ExecutionContext
     lifecycle: Lifecycle
     director: UseDirector
-    log: Callable[[Action], None]
 
 
 class ComponentRunner:
@@ -111,9 +107,7 @@ class ComponentRunner:
         if self.placement.mode is Mode.RESIDENT:
             self._fix(images, MemoryKind.WEIGHTS)
         else:
-            self._moved = MovedComponent(
-                label, images, device=around.device, store=around.store, telemetry=around.telemetry
-            )
+            self._moved = MovedComponent(label, images, around.context)
         for part in [bound.module, *_called_children(bound.module)]:
             self._wraps.append(ForwardWrap(part, self._wrap_call))
         for stack in bound.stacks:
@@ -145,7 +139,7 @@ class ComponentRunner:
         images = [LayerImage(weights) for weights in stack.weights]
         for layer, (image, tier) in enumerate(zip(images, tiers, strict=True)):
             # A permanent resident is placed straight from where it lies.
-            self._around.store.host(image, tier or HostTier.MAPPED, Label(self.name, stack.spec.name, layer))
+            self._around.context.store.host(image, tier or HostTier.MAPPED, Label(self.name, stack.spec.name, layer))
         return images
 
     def _build_streamer(self, stack: BoundStack, images: list[LayerImage]) -> Streamer:
@@ -157,15 +151,13 @@ class ComponentRunner:
             images,
             ref,
             self.life,
-            residents=frozenset(resident_layers(count, self.placement.resident, self.placement.policy)),
-            permanent=self.placement.lifetime is Lifetime.PERMANENT,
-            window_bytes=self._window_bytes(ref, images),
-            component=self.name,
-            device=around.device,
-            store=around.store,
-            telemetry=around.telemetry,
+            residency=StackResidency(
+                layers=frozenset(resident_layers(count, self.placement.resident, self.placement.policy)),
+                is_permanent=self.placement.lifetime is Lifetime.PERMANENT,
+                window_bytes=self._window_bytes(ref, images),
+            ),
             listener=self,
-            log=around.log,
+            context=around.context,
         )
         permanent = self.placement.permanent_layers(count)
         shipped = [
@@ -174,10 +166,10 @@ class ComponentRunner:
         if any(image.size_bytes for image in shipped):
             slot_bytes = max(image.size_bytes + _SLOT_ROOM_BYTES * (len(image.weights) + 1) for image in shipped)
             try:
-                streamer.courier = around.device.open_courier(slot_bytes)
-                around.store.courier_bytes += 2 * slot_bytes
+                streamer.courier = around.context.device.open_courier(slot_bytes)
+                around.context.store.courier_bytes += 2 * slot_bytes
             except PinError as error:  # layers are then copied as pageable ones
-                around.store.ledger.refused.append((f"{self.name}.{name}: courier", str(error)))
+                around.context.store.ledger.refused.append((f"{self.name}.{name}: courier", str(error)))
         return streamer
 
     def _window_bytes(self, ref: StackRef, images: Sequence[LayerImage]) -> int:
@@ -187,7 +179,7 @@ class ComponentRunner:
         return peak_streamed_bytes(fresh, sizes, ref.first_slot)
 
     def _fix(self, images: list[LayerImage], kind: MemoryKind) -> None:
-        fixed = FixedWeights(Label(self.name), images, self._around.device, kind)
+        fixed = FixedWeights(Label(self.name), images, self._around.context.device, kind)
         self._fixed.append(fixed)
         fixed.place()
 
@@ -214,7 +206,7 @@ class ComponentRunner:
             if op in _STACK_OPS:
                 self._streamer_of(op, argument).perform(action)
                 continue
-            self._around.log(action)
+            self._around.context.log(action)
             if op == Op.UP and self._moved is not None:
                 self._moved.up()
             elif op == Op.DOWN and self._moved is not None:
@@ -222,7 +214,7 @@ class ComponentRunner:
             elif op == Op.END_USE:
                 for streamer in self.streamers.values():
                     streamer.wait_for_copies()
-                self._around.device.catch_up()
+                self._around.context.device.catch_up()
 
     def start_use(self, position: int | None) -> None:
         """The use at ``position`` of the request has begun."""
@@ -264,22 +256,22 @@ class ComponentRunner:
         groups = self._groups_of_use()
         if group >= 0 and groups[group].stacks[0] == stack:
             self._work(group)
-            self._around.telemetry.begin_pass(groups[group].stacks, group)
+            self._around.context.telemetry.begin_pass(groups[group].stacks, group)
         elif group < 0:
-            self._around.telemetry.begin_pass((stack,), -1)
+            self._around.context.telemetry.begin_pass((stack,), -1)
 
     def end_pass(self, stack: str) -> None:
         """It has ended."""
         group, groups = self._groups.pop(stack, -1), self._groups_of_use()
         if group >= 0 and groups[group].stacks[-1] == stack:
             self._done[group] += 1
-        self._around.telemetry.end_pass()
+        self._around.context.telemetry.end_pass()
 
     def _work(self, group: int) -> None:
         assert self.position is not None
         for action in self._around.lifecycle.outside(self.position, group).actions:
-            self._around.log(action)
-            self._around.device.work(action[1])
+            self._around.context.log(action)
+            self._around.context.device.work(action[1])
 
     def _find_group(self, stack: str) -> int:
         """The group that a traversal of ``stack`` belongs to: the first that has passes left, else the last."""
@@ -388,7 +380,7 @@ class ComponentRunner:
 
     def _wrap_table(self, forward: Forward) -> Forward:
         """Looks the rows up on the host and brings only them to the device."""
-        target = self._around.device.torch_device
+        target = self._around.context.device.torch_device
 
         def call(ids: torch.Tensor, *args: object, **kwargs: object) -> object:
             return forward(ids.to("cpu"), *args, **kwargs).to(target)
@@ -412,7 +404,7 @@ class ComponentRunner:
             return
         self._around.director.failed()
         if isinstance(error, torch.OutOfMemoryError):
-            memory = self._around.device.memory()
+            memory = self._around.context.device.memory()
             raise DeviceMemoryError(
                 f"device memory ran out while {self.name} computed ({error}); of what the session holds at the most, "
                 f"{memory.peak_bytes[MemoryKind.WEIGHTS]:,} bytes were weights: plan with a larger reserve or for a "

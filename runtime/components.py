@@ -38,8 +38,8 @@ class ComponentSource:
         self._is_pipeline = not isinstance(source, (nn.Module, Mapping))
         if self._is_pipeline and not any(True for _ in self._candidates()):
             raise SessionError(
-                f"{type(source).__name__} holds no modules: give a pipeline, a mapping of component names to modules, or "
-                "one module"
+                f"{type(source).__name__} holds no modules: give a pipeline, a mapping of component names to modules, "
+                "or one module"
             )
         self._found: dict[str, nn.Module] = {}
         self._marked: list[nn.Module] = []

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from runtime.devices.protocol import Device, Label, MemoryKind
-from runtime.host_store import HostStore
+from runtime.execution_context import ExecutionContext
 from runtime.hosting import HostTier
 from runtime.layer_image import DeviceBuffers, LayerImage
-from runtime.telemetry import CopyKind, Telemetry
+from runtime.telemetry import CopyKind
 from runtime.weights import Weight
 
 
@@ -86,14 +86,12 @@ class MovedComponent:
     Like the server's, its host copy is pinned only from its first way down.
     """
 
-    def __init__(
-        self, label: Label, images: Sequence[LayerImage], *, device: Device, store: HostStore, telemetry: Telemetry
-    ) -> None:
+    def __init__(self, label: Label, images: Sequence[LayerImage], context: ExecutionContext) -> None:
         self._label, self._images = label, images
-        self._device, self._store, self._telemetry = device, store, telemetry
+        self._device, self._store, self._telemetry = context.device, context.store, context.telemetry
         self._buffers: list[DeviceBuffers] | None = None
         for image in images:
-            store.host(image, HostTier.PAGEABLE, label)
+            context.store.host(image, HostTier.PAGEABLE, label)
 
     def up(self) -> None:
         """Copy everything to the device; compute waits for it."""

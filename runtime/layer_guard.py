@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from torch import nn
 
 
-class _GuardedParameters(dict[str, Any]):
+class _GuardedParameters(dict[str, nn.Parameter | None]):
     """A module's parameters while its layer waits on the host: reading one by name brings the layer up first."""
 
-    def __init__(self, parameters: dict[str, Any], on_access: Callable[[], None]) -> None:
+    def __init__(self, parameters: dict[str, nn.Parameter | None], on_access: Callable[[], None]) -> None:
         super().__init__(parameters)
         self._on_access = on_access
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> nn.Parameter | None:
         self._on_access()
         return super().__getitem__(name)
 

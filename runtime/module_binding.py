@@ -61,8 +61,8 @@ def check_unmanaged(name: str, module: nn.Module) -> None:
             hook = part.__dict__.get(mark)
             if hook is not None and (mark == "_hf_hook" or getattr(hook, "hooks", None)):
                 raise SessionError(
-                    f"{where} is already managed by another library ({mark}: {type(hook).__name__}): its weights may be "
-                    "placeholders; remove its offloading (enable_model_cpu_offload, group offloading) first"
+                    f"{where} is already managed by another library ({mark}: {type(hook).__name__}): its weights may "
+                    "be placeholders; remove its offloading (enable_model_cpu_offload, group offloading) first"
                 )
 
 
@@ -283,8 +283,8 @@ def _layer_bytes(module: nn.Module, path: str) -> list[int]:
 def _check_stack(name: str, stack: StackSpec, weights: tuple[tuple[Weight, ...], ...]) -> None:
     if len(weights) != len(stack.layers):
         raise SessionError(
-            f"{name}.{stack.name} has {len(weights)} layers, the plan was made for {len(stack.layers)}: make a plan for "
-            "this module"
+            f"{name}.{stack.name} has {len(weights)} layers, the plan was made for {len(stack.layers)}: make a plan "
+            "for this module"
         )
     for index, (layer, planned) in enumerate(zip(weights, stack.layers, strict=True)):
         size_bytes = lay_out_weights(layer).size_bytes

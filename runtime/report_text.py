@@ -17,12 +17,18 @@ _ENDS_IN_TEXT = frozenset({0, 5})
 
 BINDING_WORDS = {
     Binding.COMPUTE: "compute",
-    Binding.LINK: "link: copies take longer than compute",
-    Binding.READ: "file reads: longer than copies and compute",
-    Binding.HOST: "host copies: compute waits for memory that is not pinned",
-    Binding.NONE: "nothing: no weights of it are copied",
+    Binding.LINK: "link",
+    Binding.READ: "file reads",
+    Binding.HOST: "host copies",
+    Binding.NONE: "nothing",
 }
-"""What bound a use, in words."""
+"""What bound a use, in words; the report explains them."""
+
+_LEGEND = (
+    "What binds is what was busy longest: compute; the link, with copies that go on beside compute; reads from the",
+    "checkpoint file; host copies, for which compute waits (pageable memory, loads at once, whole components). Nothing",
+    "binds a use of which no weights were copied. Exposed: copies while compute waited for some; hidden: the others.",
+)
 
 
 def render_text(report: ReportData) -> str:
@@ -32,8 +38,9 @@ def render_text(report: ReportData) -> str:
 
 def _list_lines(report: ReportData) -> Iterator[str]:
     how = "Emulated" if report.is_emulated else "Measured"
-    unit = " All times are seconds of the device that is emulated, not of this machine." if report.is_emulated else ""
-    yield f"{how} on {report.device} under the engine {report.engine}.{unit}"
+    yield f"{how} on {report.device} under the engine {report.engine}."
+    if report.is_emulated:
+        yield "All times are seconds of the device that is emulated, not of this machine."
     yield from (f"  {component}: {placement}" for component, placement in report.placements.items())
     typical = report.typical
     if typical is None:
@@ -44,6 +51,7 @@ def _list_lines(report: ReportData) -> Iterator[str]:
         yield from _lay_out(f"Uses of {which}, {how.lower()}", _list_uses(typical.uses), text=_ENDS_IN_TEXT)
         copies = _list_copies(typical.uses)
         yield from _lay_out("Copies during each use (sizes in GiB)", copies, text=frozenset({0, 1, 6}))
+        yield from (f"  {line}" for line in _LEGEND)
         yield from _describe_stalls(typical)
     yield from _lay_out("Device memory at the peak of each phase, GiB", _list_phases(report))
     yield from _describe_host(report.host)
@@ -51,7 +59,7 @@ def _list_lines(report: ReportData) -> Iterator[str]:
 
 def _describe_requests(report: ReportData) -> Iterator[str]:
     prediction = report.prediction
-    rows = [("", "measured", "lowest", "highest", "predicted", "misses")]
+    rows: list[tuple[str, ...]] = [("", "measured", "lowest", "highest", "predicted", "misses")]
     groups = (
         ("first request after load", report.requests[:1], None if prediction is None else prediction.first_latency_s),
         (f"later requests ({len(report.later)})", report.later, None if prediction is None else prediction.latency_s),
@@ -70,7 +78,9 @@ def _describe_requests(report: ReportData) -> Iterator[str]:
 
 
 def _list_uses(uses: Sequence[UseMeasurement]) -> list[tuple[str, ...]]:
-    rows = [("use", "time", "fill", "stalls", "in layers", "passes: count x median (lowest to highest)")]
+    rows: list[tuple[str, ...]] = [
+        ("use", "time", "fill", "stalls", "in layers", "passes: count x median (lowest to highest)")
+    ]
     for use in uses:
         times = map(format_seconds, (use.total_s, use.fill_s, use.stall_s, use.layers_s))
         rows.append((use.title, *times, _describe_passes(use)))
@@ -90,7 +100,7 @@ def _describe_passes(use: UseMeasurement) -> str:
 
 
 def _list_copies(uses: Sequence[UseMeasurement]) -> list[tuple[str, ...]]:
-    rows = [("use", "copied", "link busy", "hidden", "exposed", "reads", "what binds")]
+    rows: list[tuple[str, ...]] = [("use", "copied", "link busy", "hidden", "exposed", "reads", "what binds")]
     for use in uses:
         copied = ", ".join(f"{kind} {size / GIB:,.2f}" for kind, size in sorted(use.copied_bytes.items()))
         times = map(format_seconds, (use.copy_s, use.hidden_s, use.exposed_s, use.read_s))
@@ -111,7 +121,7 @@ def _describe_stalls(request: RequestMeasurement) -> Iterator[str]:
 def _list_phases(report: ReportData) -> list[tuple[str, ...]]:
     """Load, the worst phase of the first request, the phases of a later one."""
     predicted = {} if report.prediction is None else {phase.phase: phase for phase in report.prediction.phases}
-    rows = [("phase", "weights", "predicted", "activations", "predicted", "all", "predicted")]
+    rows: list[tuple[str, ...]] = [("phase", "weights", "predicted", "activations", "predicted", "all", "predicted")]
     found = report.peak_phases()
     first = max(
         (phase for phase in found.values() if phase.phase.startswith("first request")),
@@ -139,10 +149,11 @@ def _describe_phase(phase: PhaseMeasurement, predicted: PhasePrediction | None) 
 def _describe_host(host: HostUse) -> Iterator[str]:
     yield ""
     yield "Host memory"
+    requested = format_gib(host.requested_pin_bytes)
+    yield f"  pinned {format_gib(host.pinned_bytes)} of {requested} asked for, by {host.pinning}"
     yield (
-        f"  pinned {format_gib(host.pinned_bytes)} of {format_gib(host.requested_pin_bytes)} that the plan asks for "
-        f"(by {host.pinning}), pageable {format_gib(host.pageable_bytes)}, mapped {format_gib(host.mapped_bytes)}, "
-        f"slots of couriers {format_gib(host.courier_bytes)}"
+        f"  pageable {format_gib(host.pageable_bytes)}, mapped {format_gib(host.mapped_bytes)}, slots of couriers "
+        f"{format_gib(host.courier_bytes)}"
     )
     yield f"  host copies while attaching: {format_gib(host.peak_attach_bytes)} at the most"
     for refused in host.refused_pins[:_MOST_REFUSED]:

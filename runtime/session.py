@@ -25,6 +25,7 @@ from runtime.engines.host_rules import PlanHosting, host_plan
 from runtime.engines.lifecycle import number_work
 from runtime.engines.registry import find_engine
 from runtime.errors import SessionError
+from runtime.execution_context import ExecutionContext
 from runtime.host_store import HostStore, PinLedger
 from runtime.hosting import HostMemory
 from runtime.model_spec import ModelSpec, RequestSpec
@@ -111,6 +112,7 @@ class Session:
         self._stack_paths = stacks or {}
         self._device_name = device
         self._device: Device | None = None
+        self._last_report: SessionReport | None = None
         self._records = record_actions
         self._actions: list[Action] = []
         engine = find_engine(executable.plan.engine)
@@ -162,12 +164,10 @@ class Session:
             self._scope.callback(self._device.close)
         self._store = HostStore(self._device, PinLedger(self._pin_budget_bytes))
         self._telemetry = Telemetry(self._device)
-        self._around = Surroundings(
+        self._context = ExecutionContext(
             device=self._device,
             store=self._store,
             telemetry=self._telemetry,
-            lifecycle=self._lifecycle,
-            director=self,
             log=self._actions.append if self._records else _log_nothing,
         )
         try:
@@ -185,6 +185,8 @@ class Session:
         """Give all memory back and leave the modules as they were found. Does nothing when nothing is attached."""
         if self._device is None:
             return
+        if any(phase.phase == "load" for phase in self._telemetry.phases):
+            self._last_report = self.report()
         self._source.forget()
         try:
             with self._device.host_scope():
@@ -211,9 +213,10 @@ class Session:
         names = [component.name for component in self._executable.model.components]
         index = names.index(bound.spec.name)
         placement = self._executable.plan.placement(bound.spec.name)
-        runner = ComponentRunner(index, bound, placement, self._hosting.components[index], self._around)
+        around = Surroundings(context=self._context, lifecycle=self._lifecycle, director=self)
+        runner = ComponentRunner(index, bound, placement, self._hosting.components[index], around)
         self._runners[bound.spec.name] = runner
-        self._source.mark(bound.module, self._around.device.torch_device)
+        self._source.mark(bound.module, self._context.device.torch_device)
         runner.attach()
 
     def _attach_appeared(self, modules: Mapping[str, nn.Module]) -> None:
@@ -278,14 +281,20 @@ class Session:
             refills = self._lifecycle.refills(runner.index, explicit=self._executable.plan.explicit)
             if refills and not runner.life.holds_residents:
                 runner.perform(runner.life.prepare())
-        self._around.log((int(Op.END_REQUEST), 0))
+        self._context.log((int(Op.END_REQUEST), 0))
         self._telemetry.end_phase(f"{label}: idle")
         self._is_requesting, self._position = False, _NO_POSITION
         self._request_count += 1
         self._telemetry.end_request(sum(s.misses for r in self._runners.values() for s in r.streamers.values()))
 
     def report(self) -> SessionReport:
-        """What every request so far took, beside what was predicted."""
+        """What every request so far took, beside what was predicted; after ``detach`` what it was until then.
+
+        Raises:
+            SessionError: the session was never attached.
+        """
+        if self._device is None and self._last_report is not None:
+            return self._last_report
         return build_report(
             device=self.device,
             executable_engine=self._executable.plan.engine,
@@ -397,11 +406,11 @@ class Session:
             for other in self._others_at(position):
                 if not other.life.is_moved:
                     other.perform(other.life.copy_ahead())
-        self._around.log((int(Op.IN_USE), runner.index))
+        self._context.log((int(Op.IN_USE), runner.index))
         runner.start_use(position)
         if position is not None:
             work = self._works[position, -1]
-            self._around.log((int(Op.WORK), work))
+            self._context.log((int(Op.WORK), work))
             self.device.work(work)
 
     def _end_current(self) -> None:

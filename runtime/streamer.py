@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
-from runtime.devices.protocol import Courier, Device, Label, QueuedCopy
+from runtime.devices.protocol import Courier, Label, QueuedCopy
 from runtime.engines.component_life import ComponentLife
 from runtime.engines.protocol import StackSchedule
 from runtime.engines.recorded_order import RecordedOrderStack
 from runtime.errors import SessionError
-from runtime.host_store import HostStore
+from runtime.execution_context import ExecutionContext
 from runtime.hosting import HostTier
 from runtime.layer_guard import LayerGuard
 from runtime.layer_image import DeviceBuffers, LayerImage
 from runtime.module_binding import BoundStack
 from runtime.program import Action, Op, StackRef
-from runtime.telemetry import CopyKind, Telemetry
+from runtime.telemetry import CopyKind
 
 _H2D, _RUN, _RELEASE, _DRAIN = int(Op.H2D), int(Op.RUN), int(Op.RELEASE), int(Op.DRAIN)
 _H2D_BLOCKING, _PLACE = int(Op.H2D_BLOCKING), int(Op.PLACE)
@@ -26,8 +27,29 @@ _H2D_BLOCKING, _PLACE = int(Op.H2D_BLOCKING), int(Op.PLACE)
 _KINDS = {HostTier.PINNED: CopyKind.PINNED, HostTier.PAGEABLE: CopyKind.PAGEABLE, HostTier.MAPPED: CopyKind.MAPPED}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackResidency:
+    """What of a stack may be on the device.
+
+    Attributes:
+        layers: those that stay.
+        is_permanent: whether they stay between uses, too.
+        window_bytes: most bytes of the others at one time.
+    """
+
+    layers: frozenset[int]
+    is_permanent: bool
+    window_bytes: int
+
+
 class PassListener(Protocol):
-    """What a stack tells its component."""
+    """What a stack tells its component.
+
+    Attributes:
+        name: of the component.
+    """
+
+    name: str
 
     @property
     def in_use(self) -> bool:
@@ -79,28 +101,22 @@ class Streamer:
         ref: StackRef,
         life: ComponentLife,
         *,
-        residents: frozenset[int],
-        permanent: bool,
-        window_bytes: int,
-        component: str,
-        device: Device,
-        store: HostStore,
-        telemetry: Telemetry,
+        residency: StackResidency,
         listener: PassListener,
-        log: Callable[[Action], None],
+        context: ExecutionContext,
     ) -> None:
         self.ref = ref
         self.live: dict[int, _LiveLayer] = {}
         self.misses = 0
         self.courier: Courier | None = None
         self._images = tuple(images)
-        self._labels = [Label(component, ref.name, layer) for layer in range(len(images))]
-        self._own_label = Label(component, ref.name)
+        self._labels = [Label(listener.name, ref.name, layer) for layer in range(len(images))]
+        self._own_label = Label(listener.name, ref.name)
         self._life = life
         self._own_schedule = life.schedules[ref.name]
-        self._residents, self._permanent, self._window_bytes = residents, permanent, window_bytes
-        self._device, self._store, self._telemetry = device, store, telemetry
-        self._listener, self._log = listener, log
+        self._residency, self._listener = residency, listener
+        self._device, self._store = context.device, context.store
+        self._telemetry, self._log = context.telemetry, context.log
         self._last_copy: QueuedCopy | None = None
         self._last_shipped: QueuedCopy | None = None
         self._natural = tuple(range(len(images)))
@@ -158,7 +174,7 @@ class Streamer:
         self._running = None
         self._owner_depth = 0
         for layer in list(self.live):
-            if not (self._permanent and layer in self._residents):
+            if not (self._residency.is_permanent and layer in self._residency.layers):
                 self._release(layer)
         self._schedule.live = set(self.live)
         self._last_copy = self._last_shipped = None
@@ -342,10 +358,10 @@ class Streamer:
             return
         self._life.schedules[self.ref.name] = RecordedOrderStack(
             order,
-            residents=self._residents,
-            permanent=self._permanent,
+            residents=self._residency.layers,
+            permanent=self._residency.is_permanent,
             layer_bytes=[image.size_bytes for image in self._images],
-            window_bytes=self._window_bytes,
+            window_bytes=self._residency.window_bytes,
             first_slot=self.ref.first_slot,
             live=live,
         )
@@ -366,7 +382,7 @@ class Streamer:
         self.perform((_H2D_BLOCKING, self.ref.first_slot + layer))
 
     def _release_streamed(self, layer: int) -> None:
-        if layer in self.live and layer not in self._residents:
+        if layer in self.live and layer not in self._residency.layers:
             self.perform((_RELEASE, self.ref.first_slot + layer))
         self._schedule.live = set(self.live)
 

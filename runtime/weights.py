@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+
 import torch
 from torch import nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -22,7 +23,18 @@ class Weight:
         span: elements of its storage from the first to the last one that belongs to it; 0 if it has none.
     """
 
-    __slots__ = ("_attribute", "_owner", "device", "dtype", "name", "original", "requires_grad", "shape", "span", "stride")
+    __slots__ = (
+        "_attribute",
+        "_owner",
+        "device",
+        "dtype",
+        "name",
+        "original",
+        "requires_grad",
+        "shape",
+        "span",
+        "stride",
+    )
 
     def __init__(self, name: str, owner: torch.Tensor, attribute: str) -> None:
         tensor: torch.Tensor = getattr(owner, attribute)

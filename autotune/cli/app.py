@@ -9,6 +9,7 @@ from __future__ import annotations
 import typer
 
 from autotune.cli.commands import conformance, devices, explain, export, models, search, simulate, table
+from autotune.cli.commands.run import run as run_plan
 from autotune.cli.console import print_error
 from runtime.errors import AutotuneError
 
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command("search")(search.search)
 app.command("simulate")(simulate.simulate)
 app.command("table")(table.table)
+app.command("run")(run_plan)
 app.command("explain")(explain.explain)
 app.command("export")(export.export)
 app.command("models")(models.models)

@@ -99,6 +99,11 @@ def print_lines(lines: Iterable[str], *, bullet: str = "") -> None:
         )
 
 
+def print_text(text: str) -> None:
+    """``text`` on standard output, laid out as it is."""
+    _write(text.rstrip("\n"))
+
+
 def print_error(text: str) -> None:
     """One message on standard error, on one line, so that it can be searched for."""
     sys.stderr.write(f"{_make_visible(text)}\n")

@@ -7,14 +7,14 @@ the real clock by the time that the host itself takes. Imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from autotune.cost_model import Cached, CostModel, view_hosting
 from autotune.profile import Profile
-from autotune.workflows.execution import Execution, Rounds, run_requests
+from autotune.workflows.execution import CountRequests, Execution, run_requests
+from autotune.workflows.run_settings import Clock, Emulation, Rounds
 from autotune.workflows.stand_ins import StandIn, build_stand_ins, choose_byte_scale, list_paths, scale_model
 from runtime.devices.emulated import ClockKind, EmulatedDevice
 from runtime.devices.link_rates import LinkRates, PageCache
@@ -35,30 +35,14 @@ REQUEST_WALL_S = 5.0
 _PAGE_CACHES = {Cached.NOTHING: PageCache.NOTHING, Cached.STREAM: PageCache.STREAM, Cached.ALL: PageCache.ALL}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emulation:
-    """How a device is emulated.
-
-    Attributes:
-        clock: ``real`` takes time, ``virtual`` computes it.
-        time_scale: wall seconds per emulated second on the real clock; None for requests of about ``REQUEST_WALL_S``,
-            never slower than 1:1.
-        capacity_bytes: device memory; None for the plan's cap.
-        seed: of the stand-ins' weights.
-    """
-
-    clock: ClockKind = ClockKind.REAL
-    time_scale: float | None = None
-    capacity_bytes: int | None = None
-    seed: int = 0
-
-
 def execute_emulated(
     document: PlanDocument,
     profile: Profile,
     emulation: Emulation,
     rounds: Rounds,
-    notify: Callable[[int, int], None] = lambda *_: None,
+    *,
+    seed: int,
+    count: CountRequests = lambda *_: None,
 ) -> Execution:
     """Execute the plan of ``document`` at the speed that ``profile`` says.
 
@@ -74,7 +58,7 @@ def execute_emulated(
     time_scale = emulation.time_scale or choose_time_scale(document.prediction.latency_s)
     device = _build_device(document, profile, hosting, emulation, byte_scale, time_scale)
     scaled = scale_model(model, byte_scale)
-    modules = build_stand_ins(scaled, emulation.seed)
+    modules = build_stand_ins(scaled, seed)
     try:
         report = run_requests(
             Executable(
@@ -90,17 +74,16 @@ def execute_emulated(
             device,
             rounds=rounds,
             stacks=list_paths(modules),
-            notify=notify,
+            notify=count,
         )
     finally:
         device.close()
-    is_real = emulation.clock is ClockKind.REAL
     return Execution(
         report=report.scaled(byte_scale),
         device=f"emulated {document.device.title}",
-        clock=str(emulation.clock),
+        clock=emulation.clock,
         byte_scale=byte_scale,
-        time_scale=time_scale if is_real else None,
+        time_scale=time_scale if emulation.clock == "real" else None,
         notes=(_describe_emulation(emulation.clock, byte_scale, time_scale), *notes, *_explain_mapped(hosting)),
     )
 
@@ -159,7 +142,7 @@ def _build_device(
             page_cache=_choose_page_cache(hosting),
         ),
         capacity_bytes=document.cap.effective_bytes if capacity_bytes is None else capacity_bytes,
-        clock=emulation.clock,
+        clock=ClockKind(emulation.clock),
         compute_s=compute_s,
         work_s=lambda index: costs.work_s[index],
         byte_scale=byte_scale,
@@ -169,7 +152,8 @@ def _build_device(
 
 def _choose_page_cache(hosting: PlanHosting) -> PageCache:
     """What the page cache keeps; the one that keeps least where components differ."""
-    found = [cached for component, cached in view_hosting(hosting) if component.count(HostTier.MAPPED)]
+    views = (view for view in view_hosting(hosting) if view is not None)
+    found = [cached for component, cached in views if component.count(HostTier.MAPPED)]
     return _PAGE_CACHES[min(found, default=Cached.ALL)]
 
 
@@ -218,12 +202,12 @@ def _do_nothing() -> None:
     """Between the first and the last pass activations stay as they are."""
 
 
-def _describe_emulation(clock: ClockKind, byte_scale: int, time_scale: float) -> str:
+def _describe_emulation(clock: Clock, byte_scale: int, time_scale: float) -> str:
     text = (
         "emulated: stand-ins of which each byte counts as "
         f"{byte_scale:,}, link rates and compute times of the profile, activations held for as long as their use lasts"
     )
-    if clock is ClockKind.VIRTUAL:
+    if clock == "virtual":
         return f"{text}; on a virtual clock, which leaves out the host's own work"
     return f"{text}; on the real clock, {time_scale:.3g} wall seconds per emulated second"
 

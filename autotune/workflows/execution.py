@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import nn
 
+from autotune.workflows.run_settings import Rounds
 from runtime.devices.protocol import Device
 from runtime.errors import InputError
 from runtime.session import Executable, Session
@@ -15,24 +17,8 @@ from runtime.session_report import SessionReport
 
 PerformUse = Callable[[int, Device], None]
 """Makes all calls of the use at a position of the request, on the device."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rounds:
-    """How many requests are executed.
-
-    Attributes:
-        warmup: requests that do not count, the first one after load among them: at least one.
-        repeats: requests that count, at least one.
-    """
-
-    warmup: int = 1
-    repeats: int = 3
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.warmup + self.repeats
+CountRequests = Callable[[int, int], None]
+"""Told how many requests have ended, of how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +36,7 @@ class Execution:
 
     report: SessionReport
     device: str
-    clock: str
+    clock: Literal["device", "real", "virtual"]
     byte_scale: int = 1
     time_scale: float | None = None
     notes: tuple[str, ...] = ()
@@ -64,7 +50,7 @@ def run_requests(
     *,
     rounds: Rounds,
     stacks: Mapping[str, Mapping[str, str]] | None = None,
-    notify: Callable[[int, int], None] = lambda *_: None,
+    notify: CountRequests = lambda *_: None,
 ) -> SessionReport:
     """Attach ``modules``, execute requests one after another, detach, and report all of them.
 
@@ -78,7 +64,7 @@ def run_requests(
         device: stays open.
         rounds: how many.
         stacks: see ``Session``.
-        notify: told how many requests have ended, of how many.
+        notify: called before every request.
 
     Raises:
         InputError: the request runs nothing.

@@ -19,6 +19,7 @@ from autotune.profile import Profile, encode_profile
 from autotune.study_records import StudyResult
 from reports.markdown import render_report
 from runtime.errors import InputError
+from runtime.measurement_document import FILE_NAME as MEASUREMENT_NAME
 from runtime.plan import Plan
 from runtime.plan_document import PlanDocument, encode_plan
 
@@ -35,7 +36,9 @@ class RunFiles:
     model_path: str
 
 
-RUN_FILES = frozenset({"flags.txt", "pareto.csv", "plan.json", "profile.json", "report.md", "serve.sh", "trials.csv"})
+RUN_FILES = frozenset(
+    {"flags.txt", "pareto.csv", "plan.json", "profile.json", "report.md", "serve.sh", "trials.csv", MEASUREMENT_NAME}
+)
 
 
 def choose_folder(out: Path | None, model: str, now: datetime) -> Path:
@@ -68,6 +71,22 @@ def check_folder(folder: Path, *, overwrite: bool, is_parent: bool = False, know
         _try_to_write_beside(folder.resolve())
     except OSError as error:
         raise InputError(f"cannot write to --out {folder}: {error.strerror or error}; name another folder") from error
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that cannot take a file, before any work is done; it need not be there yet.
+
+    Raises:
+        InputError: it is no folder, or cannot be written or made.
+    """
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is no folder: name one with --out")
+        found = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+        with tempfile.TemporaryDirectory(dir=found, prefix=".layerstream-"):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write to {folder}: {error.strerror or error}; name a folder with --out") from error
 
 
 def _try_to_write_beside(folder: Path) -> None:

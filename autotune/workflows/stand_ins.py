@@ -14,15 +14,20 @@ from torch import nn
 
 from runtime.model_spec import ComponentSpec, LayerSpec, ModelSpec, StackSpec
 
-MOST_REAL_BYTES = 8 * 2**20
-"""What all weights of a model's stand-ins take at the most, up to a byte for each layer."""
+MOST_REAL_BYTES = 64 * 2**20
+"""What all weights of a model's stand-ins take at the most, up to a byte for each."""
+
+# torch copies more elements than these with several threads, which on a busy machine wait for each other a hundred
+# times as long as the copy takes.
+_MOST_LAYER_BYTES = 2**15
 
 
 def choose_byte_scale(model: ModelSpec) -> int:
-    """The smallest power of two by which bytes are divided so that all weights fit into ``MOST_REAL_BYTES``."""
+    """The smallest power of two that makes all weights small enough, and every layer quick to copy."""
     total = sum(component.run_bytes for component in model.components)
-    scale = 1
-    while total > MOST_REAL_BYTES * scale:
+    layers = (layer.run_bytes for part in model.components for stack in part.stacks for layer in stack.layers)
+    largest, scale = max(layers, default=0), 1
+    while total > MOST_REAL_BYTES * scale or largest > _MOST_LAYER_BYTES * scale:
         scale *= 2
     return scale
 

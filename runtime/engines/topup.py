@@ -4,11 +4,19 @@ Differences from the server's: the window ahead is limited by bytes instead of b
 and the stream runs on across pass boundaries. Residents and the first window of a use are queued in the order in which
 they will run.
 
-The window of a placement with prefetch ``P`` is the bytes of the ``P + 1`` largest streamed layers of the stack: the
-executing layer and ``P`` ahead of it always fit, and several small layers may take the room of a large one.
+The window of a placement with prefetch ``P`` is the most bytes that any ``P + 1`` streamed layers have which follow one
+another: the executing layer and ``P`` ahead of it always fit, and several small layers may take the room of a large
+one. The last layers and the first ones follow one another where layer 0 streams; where it stays, the next pass begins
+with residents, and what does not fit before them is copied while they run.
+
+Copies are queued in running order, each as soon as the window has room. For equal layers no schedule within the same
+bytes is faster; for unequal ones none that copies in running order is (``benchmarks/schedules.py``).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
 
 from runtime.engines.host_rules import HostRule, TopupHostRule
 from runtime.engines.lifecycle import Habits, Lifecycle
@@ -32,8 +40,9 @@ class TopupStack:
         self._permanent = placement.lifetime is Lifetime.PERMANENT
         self._stack_index = stack_index
         self._first_slot = first_slot
-        largest = sorted((layer_bytes[layer] for layer in self._streamed), reverse=True)
-        self.window_bytes = sum(largest[: placement.prefetch + 1])
+        self.window_bytes = _most_bytes(
+            [layer_bytes[layer] for layer in self._streamed], placement.prefetch + 1, wraps=0 in self._streamed[:1]
+        )
         self.live: set[int] = set()
 
     @property
@@ -94,6 +103,15 @@ class TopupStack:
             self.live.add(layer)
             queued.append(layer)
         return queued
+
+
+def _most_bytes(sizes: Sequence[int], count: int, *, wraps: bool) -> int:
+    """The most that ``count`` of ``sizes`` in a row add up to; with ``wraps`` the first follows the last."""
+    if count >= len(sizes):
+        return sum(sizes)
+    row = (*sizes, *sizes[: count - 1]) if wraps else sizes
+    ends = list(accumulate(row, initial=0))
+    return max(end - begin for begin, end in zip(ends, ends[count:], strict=False))
 
 
 class TopupEngine:

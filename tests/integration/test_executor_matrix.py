@@ -168,9 +168,7 @@ def test_reduced_real_models(engine, build):
     group = PassGroup(stacks=reduced.run_order, passes=calls * reduced.passes)
     request = RequestSpec(uses=(UseSpec(component=reduced.component, groups=(group,)),))
     executable = Executable(
-        plan=Plan(
-            engine=engine, placements=(Placement(component=reduced.component, mode=Mode.LAYERWISE_OFFLOAD),)
-        ),
+        plan=Plan(engine=engine, placements=(Placement(component=reduced.component, mode=Mode.LAYERWISE_OFFLOAD),)),
         model=ModelSpec(name="reduced", components=(spec,)),
         request=request,
         host=AMPLE,

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import torch
 from builders import SGLANG
-from toy_modules import UNPACED
 from torch import nn
+from toy_modules import UNPACED
 
 from autotune.conformance.difference import compare_actions
 from autotune.conformance.lifecycle import build_case, spell_as_recorded

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +14,7 @@ from autotune.cli.command_inputs import Wishes, merge_wishes, read_command
 from autotune.cli.console import Steps, print_error, print_json, print_lines, show_steps
 from autotune.cli.run_inputs import Inputs, is_auto, read_inputs, take_fastest_variant
 from autotune.cli.show import show_document
+from autotune.cli.typed import typed_command
 from autotune.collector import paused_collector
 from autotune.exact import DEFAULT_TIE_RATIO
 from autotune.export.dialects import RECORDED_TARGET, find_dialect
@@ -154,7 +153,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     if isinstance(answer, NothingFits):
         _report_nothing_fits(answer, inputs, as_json=json)
         raise typer.Exit(EXIT_NOTHING_FITS)
-    document = build_document(answer, inputs.profile, inputs.target, settings, command=_command_line(), created=now)
+    document = build_document(answer, inputs.profile, inputs.target, settings, command=typed_command(), created=now)
     if decision:
         document = replace(document, findings=(document.findings[0], decision, *document.findings[1:]))
     served = command.model_path if command is not None else inputs.model_path
@@ -205,11 +204,6 @@ def _show(document: PlanDocument, exported: Export | None, folder: Path) -> None
             typer.echo(f"  {' '.join(option)}")
         print_lines(exported.notes, bullet="note: ")
     print_lines(["", f"Written to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"])
-
-
-def _command_line() -> str:
-    """What was typed; bytes that are no text are written as escapes."""
-    return shlex.join(["autotune", *sys.argv[1:]]).encode("utf-8", "backslashreplace").decode()
 
 
 def _export(

@@ -243,7 +243,9 @@ class TiedHead(nn.Module):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("registered", [True, False])
-@pytest.mark.parametrize("knobs", [{}, {"prefetch": 3}, {"resident": 1}, {"resident": 2, "lifetime": Lifetime.PERMANENT}])
+@pytest.mark.parametrize(
+    "knobs", [{}, {"prefetch": 3}, {"resident": 1}, {"resident": 2, "lifetime": Lifetime.PERMANENT}]
+)
 def test_a_table_that_is_also_the_head_has_one_owner(engine, registered, knobs):
     module = seeded(TiedHead, registered)
     ids = torch.arange(5)

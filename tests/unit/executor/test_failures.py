@@ -154,7 +154,7 @@ def test_a_plan_that_does_not_fit_leaves_the_modules_alone(plan):
     before = snapshot(module)
     device = emulated(capacity_bytes=2000)
     session = open_session(module, device=device, **plan)
-    with pytest.raises(DeviceMemoryError, match="2,000|2000"):
+    with pytest.raises(DeviceMemoryError, match=r"there are 2,?000"):
         session.attach() if plan.get("mode") is not Mode.COMPONENT_OFFLOAD else _attach_and_call(session, module)
     session.detach()
     assert_as_found(module, before)
@@ -213,7 +213,9 @@ def test_a_plan_for_another_model_is_refused_by_name_before_anything_moves():
     before = snapshot(other)
     device = emulated()
     session = Session({"transformer": other}, executable_for(module), device=device)
-    with pytest.raises(SessionError, match=r"transformer\.blocks\.0 has [\d,]+ bytes of weights, the plan was made for"):
+    with pytest.raises(
+        SessionError, match=r"transformer\.blocks\.0 has [\d,]+ bytes of weights, the plan was made for"
+    ):
         session.attach()
     assert_as_found(other, before)
     assert weights_on(device) == 0

@@ -210,7 +210,7 @@ def test_what_modules_write_into_their_buffers_is_kept():
 
 
 def test_layers_without_weights_are_kept_for_indexing_and_never_copied():
-    module = seeded(lambda: nn.Module())
+    module = seeded(nn.Module)
     module.blocks = nn.ModuleList([Block(), nn.Identity(), Block(), nn.Identity()])
     module.requires_grad_(False)
 
@@ -225,7 +225,9 @@ def test_layers_without_weights_are_kept_for_indexing_and_never_copied():
         for _ in range(4):
             assert torch.equal(run(x), plain)
         session.end_request()
-        copies = [copy for request in session.report().requests for copy in request.timeline.spans if copy.lane == "h2d"]
+        copies = [
+            copy for request in session.report().requests for copy in request.timeline.spans if copy.lane == "h2d"
+        ]
     assert copies
     assert {copy.layer for copy in copies} == {0, 2}
 
@@ -237,7 +239,9 @@ def test_mapped_layers_stay_views_of_their_file(tmp_path):
     x = torch.randn(2, 16)
     plain = module(x)
     names = [name for name, _ in module.named_parameters() if "nothing" not in name]
-    save_file({name: module.get_parameter(name).contiguous().clone() for name in names}, tmp_path / "weights.safetensors")
+    save_file(
+        {name: module.get_parameter(name).contiguous().clone() for name in names}, tmp_path / "weights.safetensors"
+    )
     with safe_open(tmp_path / "weights.safetensors", framework="pt") as file:
         for name in names:
             module.get_parameter(name).data = file.get_tensor(name)
@@ -316,8 +320,8 @@ def test_no_pin_goes_beyond_the_budget():
 
     module = seeded(Chain, 10)
     plain = module(inputs())
-    from runtime.host_store import HostStore, PinLedger  # noqa: PLC0415
     from runtime.devices.protocol import Label  # noqa: PLC0415
+    from runtime.host_store import HostStore, PinLedger  # noqa: PLC0415
 
     images = [LayerImage(list_weights(block.named_parameters())) for block in module.blocks]
     device = emulated()

@@ -1,0 +1,251 @@
+"""``measurement.json``: what executing a plan measured, beside what was predicted for it.
+
+The document stands alone and says how it was measured. Its layout is versioned, and unknown versions are refused.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from runtime.errors import AutotuneError, InputError
+from runtime.files import read_file
+from runtime.units import MAX_BYTES
+
+FORMAT = "layerstream-measurement"
+VERSION = 1
+FILE_NAME = "measurement.json"
+
+
+def _check_times(owner: str, *times_s: float) -> None:
+    for time_s in times_s:
+        if not (math.isfinite(time_s) and time_s >= 0):
+            raise InputError(f"{owner}: {time_s} s is no time, which is finite and not negative")
+
+
+def _check_bytes(owner: str, *sizes: int) -> None:
+    for size_bytes in sizes:
+        if not 0 <= size_bytes <= 1024 * MAX_BYTES:
+            raise InputError(f"{owner}: {size_bytes} bytes are more, or less, than anything takes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """One time in several requests: the median, the least, the most, and of how many."""
+
+    median_s: float
+    low_s: float
+    high_s: float
+    count: int
+
+    def __post_init__(self) -> None:
+        _check_times("spread", self.low_s, self.median_s, self.high_s)
+        if self.count < 1 or not self.low_s <= self.median_s <= self.high_s:
+            raise InputError(
+                f"a spread of {self.count} from {self.low_s} over {self.median_s} to {self.high_s} s: there is at "
+                "least one, and the median lies between"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPasses:
+    """Passes of one pass group of a use: how many, and the steady one; None where too few were made to settle.
+
+    ``group`` is its position in the request's use, -1 for traversals that the request does not name.
+    """
+
+    group: int
+    count: int
+    steady: Spread | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredUse:
+    """One use of the later requests that count.
+
+    Attributes:
+        component, title: as in the plan.
+        first_s: the same use in the first request after load.
+        time, fill, stall: of the whole use; before its first layer, and other waits of compute for copies.
+        hidden, exposed: copies while compute did not wait for any, and while it did.
+        passes: one per pass group.
+        copied_bytes: moved in the use, by kind of copy.
+        binding: what bound it: ``compute``, ``link``, ``read``, ``host`` or ``none``.
+    """
+
+    component: str
+    title: str
+    first_s: float
+    time: Spread
+    fill: Spread
+    stall: Spread
+    hidden: Spread
+    exposed: Spread
+    passes: tuple[MeasuredPasses, ...]
+    copied_bytes: dict[str, int]
+    binding: Literal["compute", "link", "read", "host", "none"]
+
+    def __post_init__(self) -> None:
+        _check_times(self.title, self.first_s)
+        _check_bytes(self.title, *self.copied_bytes.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPhase:
+    """Device bytes at the peaks of one phase, over all requests that had it; names as in a plan's prediction.
+
+    ``reserved_bytes`` is what the allocator held at the most; None where there is none to ask.
+    """
+
+    phase: str
+    weight_bytes: int
+    activation_bytes: int
+    total_bytes: int
+    reserved_bytes: int | None
+
+    def __post_init__(self) -> None:
+        sizes = (self.weight_bytes, self.activation_bytes, self.total_bytes, self.reserved_bytes or 0)
+        _check_bytes(self.phase, *sizes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredHost:
+    """Host memory of everything that was attached; see ``runtime.host_store.HostUse``."""
+
+    pinned_bytes: int
+    pageable_bytes: int
+    mapped_bytes: int
+    courier_bytes: int
+    requested_pin_bytes: int
+    refused_pins: tuple[str, ...]
+    peak_attach_bytes: int
+    pinning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One quantity, predicted and measured; ``ratio`` is measured over predicted, None where nothing was predicted."""
+
+    quantity: str
+    unit: Literal["s", "bytes"]
+    predicted: float
+    measured: float
+    ratio: float | None
+
+    def __post_init__(self) -> None:
+        _check_times(self.quantity, self.predicted, self.measured, self.ratio or 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementDocument:
+    """Everything about one execution of a plan.
+
+    Attributes:
+        created: ISO 8601 time with offset.
+        program, command: what measured, and the exact command.
+        model, variant, workload, profile_id, engine, placements: of the plan.
+        device, device_title: name and title of what executed.
+        is_emulated: whether all times are those of an emulated device.
+        clock: where times are from: ``device`` events, or the ``real`` or ``virtual`` clock of an emulated device.
+        byte_scale: as how many bytes each real byte counted.
+        time_scale: wall seconds per second of this document on a ``real`` clock; else None.
+        software: versions by package.
+        seed: of weights and inputs.
+        warmup: requests that did not count, the first one after load among them; repeats: those that did.
+        latency: of the later requests that count; first_latency_s: of the first one.
+        uses: in order.
+        phases: in the order of life.
+        host: host memory.
+        misses: the most layers that one request loaded out of the planned order.
+        comparisons: predicted and measured.
+        notes: what tells this apart from a served request, one sentence each.
+    """
+
+    format: Literal["layerstream-measurement"] = "layerstream-measurement"
+    version: Literal[1] = 1
+    created: str
+    program: str
+    command: str
+    model: str
+    variant: str
+    workload: dict[str, int | str]
+    profile_id: str
+    engine: str
+    placements: dict[str, str]
+    device: str
+    device_title: str
+    is_emulated: bool
+    clock: Literal["device", "real", "virtual"]
+    byte_scale: int
+    time_scale: float | None
+    software: dict[str, str]
+    seed: int
+    warmup: int
+    repeats: int
+    latency: Spread
+    first_latency_s: float
+    uses: tuple[MeasuredUse, ...]
+    phases: tuple[MeasuredPhase, ...]
+    host: MeasuredHost
+    misses: int
+    comparisons: tuple[Compared, ...]
+    notes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_times("first request", self.first_latency_s)
+        counts = {"byte_scale": self.byte_scale, "warmup": self.warmup, "repeats": self.repeats}
+        for name, count in counts.items():
+            if count < 1:
+                raise InputError(f"{name} is {count}: it is at least 1")
+        if self.latency.count != self.repeats:
+            raise InputError(f"the latency is that of {self.latency.count} requests, of {self.repeats} that count")
+
+
+def load_measurement(path: str | Path) -> MeasurementDocument:
+    """Read ``measurement.json``.
+
+    Raises:
+        InputError: the file cannot be read, is no measurement, or is of a version that this program does not know.
+    """
+    try:
+        text = read_file(path)
+    except OSError as error:
+        raise InputError(f"cannot read the measurement {path}: {error.strerror or error}") from error
+    try:
+        head = msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error}): measure again with autotune run") from error
+    if head.get("format") != FORMAT:
+        raise InputError(f'{path} is no measurement: its "format" is {head.get("format")!r}, not {FORMAT!r}')
+    if head.get("version") != VERSION:
+        raise InputError(
+            f"{path} has measurement version {head.get('version')!r}, this program reads {VERSION}: measure again with "
+            "this program, or use the one that wrote it"
+        )
+    try:
+        return msgspec.json.decode(text, type=MeasurementDocument)
+    except (msgspec.ValidationError, AutotuneError) as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+
+
+def save_measurement(document: MeasurementDocument, folder: Path) -> Path:
+    """Write ``document`` into ``folder``, which is made if need be; an existing file is replaced whole or not at all.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    path = folder / FILE_NAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".layerstream-") as drafts:
+            draft = Path(drafts) / FILE_NAME
+            draft.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+            draft.replace(path.resolve())
+    except OSError as error:
+        raise InputError(f"cannot write the measurement {path}: {error.strerror or error}") from error
+    return path
