@@ -22,10 +22,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
-from toy_models import builders, describe_machine, finish, open_paced, toy_modules
+from reporting import describe_machine, finish
+from toy_models import builders, open_paced, toy_modules
 
 from autotune.evaluate import AMPLE_HOST, Evaluator
 from runtime.devices.emulated import ClockKind
@@ -58,7 +58,7 @@ class Case:
 
     name: str
     binding: tuple[str, ...]
-    components: Mapping[str, Any]
+    components: Mapping[str, object]
     plan: Plan
     host: HostMemory = field(default=AMPLE_HOST)
 
@@ -71,10 +71,10 @@ class Case:
 def list_cases(layers: int = LAYERS, passes: int = PASSES) -> list[Case]:
     """Plans that differ in what binds them. Layers compute 4 to 12 ms, except where a whole component moves."""
 
-    def dit(**stack: Any) -> dict[str, Any]:
+    def dit(**stack: object) -> dict[str, object]:
         return {"transformer": builders.build_component(layers, is_dit=True, passes=passes, **stack)}
 
-    def plan(*, engine: str = builders.SGLANG, **knobs: Any) -> Plan:
+    def plan(*, engine: str = builders.SGLANG, **knobs: object) -> Plan:
         made: Plan = builders.build_plan(builders.streamed(**knobs), engine=engine)
         return made
 
@@ -173,7 +173,7 @@ def measure_lateness_s() -> float:
     return statistics.mean(late[0])
 
 
-def measure_case(case: Case, requests: int) -> dict[str, Any]:
+def measure_case(case: Case, requests: int) -> dict[str, object]:
     """Predicted and measured latency of ``case``, and what bound it."""
     evaluator = case.build_evaluator()
     predicted_s = evaluator.evaluate(case.plan).latency_s
@@ -199,7 +199,7 @@ def measure_case(case: Case, requests: int) -> dict[str, Any]:
     }
 
 
-def print_row(row: Mapping[str, Any]) -> None:
+def print_row(row: Mapping[str, object]) -> None:
     """One line of the table."""
     named = "+".join(row["named_binding"])
     wrong = "" if row["named_binding"] == row["expected_binding"] else f", not {'+'.join(row['expected_binding'])}"

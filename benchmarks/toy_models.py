@@ -1,20 +1,15 @@
-"""The toy and the reduced models of the tests for benchmarks, and an emulated device that spends what was predicted."""
+"""The toy models of the tests for benchmarks, and an emulated device that spends what was predicted for them."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import sys
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "tests")]
 
 import builders  # noqa: E402
 import toy_modules  # noqa: E402
-import torch  # noqa: E402
 
 from autotune.evaluate import Evaluator  # noqa: E402
 from runtime.devices.emulated import ClockKind, EmulatedDevice  # noqa: E402
@@ -22,7 +17,7 @@ from runtime.devices.link_rates import LinkRates  # noqa: E402
 from runtime.devices.protocol import Label  # noqa: E402
 from runtime.plan import Plan  # noqa: E402
 
-__all__ = ["ROOT", "builders", "describe_machine", "finish", "open_paced", "toy_modules"]
+__all__ = ["ROOT", "builders", "open_paced", "toy_modules"]
 
 
 def open_paced(
@@ -38,21 +33,3 @@ def open_paced(
         return costs.compute_s[ref.first_slot + (label.layer or 0)]
 
     return EmulatedDevice(rates=rates, clock=clock, compute_s=compute_s, work_s=lambda index: costs.work_s[index])
-
-
-def describe_machine() -> dict[str, Any]:
-    """What a result was measured on."""
-    return {
-        "cores": len(os.sched_getaffinity(0)),
-        "load_average": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
-
-
-def finish(result: dict[str, Any], out: Path | None) -> None:
-    """Save ``result`` if a file is named, and print it as one line of JSON."""
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(result, indent=1) + "\n")
-    print(json.dumps(result))

@@ -166,7 +166,7 @@ class ComponentRunner:
         if any(image.size_bytes for image in shipped):
             slot_bytes = max(image.size_bytes + _SLOT_ROOM_BYTES * (len(image.weights) + 1) for image in shipped)
             try:
-                streamer.courier = around.context.device.open_courier(slot_bytes)
+                streamer.stack.courier = around.context.device.open_courier(slot_bytes)
                 around.context.store.courier_bytes += 2 * slot_bytes
             except PinError as error:  # layers are then copied as pageable ones
                 around.context.store.ledger.refused.append((f"{self.name}.{name}: courier", str(error)))
@@ -188,7 +188,7 @@ class ComponentRunner:
         for wrap in reversed(self._wraps):
             wrap.remove()
         for streamer in self.streamers.values():
-            streamer.close()
+            streamer.stack.close()
         if self._moved is not None:
             self._moved.restore()
         for fixed in self._fixed:
@@ -204,7 +204,7 @@ class ComponentRunner:
         for action in actions:
             op, argument = action
             if op in _STACK_OPS:
-                self._streamer_of(op, argument).perform(action)
+                self._streamer_of(op, argument).stack.perform(action)
                 continue
             self._around.context.log(action)
             if op == Op.UP and self._moved is not None:
@@ -213,7 +213,7 @@ class ComponentRunner:
                 self._moved.down()
             elif op == Op.END_USE:
                 for streamer in self.streamers.values():
-                    streamer.wait_for_copies()
+                    streamer.stack.wait_for_copies()
                 self._around.context.device.catch_up()
 
     def start_use(self, position: int | None) -> None:
@@ -289,7 +289,7 @@ class ComponentRunner:
         return next(
             streamer
             for streamer in self.streamers.values()
-            if 0 <= argument - streamer.ref.first_slot < streamer.ref.layer_count
+            if 0 <= argument - streamer.stack.ref.first_slot < streamer.stack.ref.layer_count
         )
 
     # Wraps.

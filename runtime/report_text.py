@@ -38,28 +38,28 @@ def render_text(report: ReportData) -> str:
 
 def _list_lines(report: ReportData) -> Iterator[str]:
     how = "Emulated" if report.is_emulated else "Measured"
-    yield f"{how} on {report.device} under the engine {report.engine}."
+    yield f"{how} under the engine {report.engine} on the device {report.device}."
     if report.is_emulated:
-        yield "All times are seconds of the device that is emulated, not of this machine."
+        yield "All times are emulated: seconds of the device that is emulated, not of this machine."
     yield from (f"  {component}: {placement}" for component, placement in report.placements.items())
     typical = report.typical
     if typical is None:
         yield "No request has ended yet."
     else:
-        yield from _describe_requests(report)
+        yield from _describe_requests(report, how.lower())
         which = "the later request of median latency" if report.later else "the first request"
         yield from _lay_out(f"Uses of {which}, {how.lower()}", _list_uses(typical.uses), text=_ENDS_IN_TEXT)
         copies = _list_copies(typical.uses)
-        yield from _lay_out("Copies during each use (sizes in GiB)", copies, text=frozenset({0, 1, 6}))
+        yield from _lay_out("Copies during each use (sizes in GiB)", copies, text=frozenset({0, 1, 5}))
         yield from (f"  {line}" for line in _LEGEND)
         yield from _describe_stalls(typical)
     yield from _lay_out("Device memory at the peak of each phase, GiB", _list_phases(report))
     yield from _describe_host(report.host)
 
 
-def _describe_requests(report: ReportData) -> Iterator[str]:
+def _describe_requests(report: ReportData, how: str) -> Iterator[str]:
     prediction = report.prediction
-    rows: list[tuple[str, ...]] = [("", "measured", "lowest", "highest", "predicted", "misses")]
+    rows: list[tuple[str, ...]] = [("", how, "lowest", "highest", "predicted", "misses")]
     groups = (
         ("first request after load", report.requests[:1], None if prediction is None else prediction.first_latency_s),
         (f"later requests ({len(report.later)})", report.later, None if prediction is None else prediction.latency_s),
@@ -71,8 +71,7 @@ def _describe_requests(report: ReportData) -> Iterator[str]:
             predicted = "" if predicted_s is None else format_seconds(predicted_s)
             misses = str(max(request.misses for request in requests))
             rows.append((name, *map(format_seconds, figures), predicted, misses))
-    title = "Latency, emulated (measured: the median)" if report.is_emulated else "Latency (measured: the median)"
-    yield from _lay_out(title, rows)
+    yield from _lay_out("Latency: the median, the lowest and the highest, and what was predicted", rows)
     if any(request.misses for request in report.requests):
         yield "Misses are layers that came out of the planned order and were loaded when they were called."
 
@@ -100,10 +99,10 @@ def _describe_passes(use: UseMeasurement) -> str:
 
 
 def _list_copies(uses: Sequence[UseMeasurement]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [("use", "copied", "link busy", "hidden", "exposed", "reads", "what binds")]
+    rows: list[tuple[str, ...]] = [("use", "copied", "hidden", "exposed", "reads", "what binds")]
     for use in uses:
         copied = ", ".join(f"{kind} {size / GIB:,.2f}" for kind, size in sorted(use.copied_bytes.items()))
-        times = map(format_seconds, (use.copy_s, use.hidden_s, use.exposed_s, use.read_s))
+        times = map(format_seconds, (use.hidden_s, use.exposed_s, use.read_s))
         rows.append((use.title, copied or "nothing", *times, BINDING_WORDS[use.binding]))
     return rows
 
@@ -150,7 +149,7 @@ def _describe_host(host: HostUse) -> Iterator[str]:
     yield ""
     yield "Host memory"
     requested = format_gib(host.requested_pin_bytes)
-    yield f"  pinned {format_gib(host.pinned_bytes)} of {requested} asked for, by {host.pinning}"
+    yield f"  pinned {format_gib(host.pinned_bytes)} of {requested} asked for ({host.pinning})"
     yield (
         f"  pageable {format_gib(host.pageable_bytes)}, mapped {format_gib(host.mapped_bytes)}, slots of couriers "
         f"{format_gib(host.courier_bytes)}"

@@ -7,7 +7,8 @@ the real clock by the time that the host itself takes. Imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import torch
 
@@ -23,11 +24,13 @@ from runtime.engines.host_rules import PlanHosting, host_plan
 from runtime.engines.protocol import list_stacks
 from runtime.engines.registry import find_engine
 from runtime.errors import InputError
-from runtime.hosting import HostTier
-from runtime.model_spec import RequestSpec
+from runtime.intervals import overlap_s
+from runtime.measurement import RequestMeasurement
+from runtime.model_spec import ModelSpec, RequestSpec
 from runtime.plan_document import PlanDocument
+from runtime.residency import Mode
 from runtime.session import Executable, executable_of
-from runtime.units import format_gib
+from runtime.units import format_gib, format_percent, format_seconds
 
 REQUEST_WALL_S = 5.0
 """About how long a request takes on the real clock unless a time scale is given."""
@@ -84,7 +87,12 @@ def execute_emulated(
         clock=emulation.clock,
         byte_scale=byte_scale,
         time_scale=time_scale if emulation.clock == "real" else None,
-        notes=(_describe_emulation(emulation.clock, byte_scale, time_scale), *notes, *_explain_mapped(hosting)),
+        notes=(
+            _describe_emulation(emulation.clock, byte_scale, time_scale),
+            *notes,
+            *_explain_differences(document, hosting),
+            *(_describe_host_work(report.typical, time_scale) if emulation.clock == "real" else ()),
+        ),
     )
 
 
@@ -139,7 +147,7 @@ def _build_device(
             pageable_bytes_per_s=rates.pageable_bytes_per_s,
             d2h_bytes_per_s=rates.d2h_bytes_per_s,
             disk_bytes_per_s=rates.disk_bytes_per_s,
-            page_cache=_choose_page_cache(hosting),
+            page_cache=_list_cached(model, hosting),
         ),
         capacity_bytes=document.cap.effective_bytes if capacity_bytes is None else capacity_bytes,
         clock=ClockKind(emulation.clock),
@@ -150,11 +158,10 @@ def _build_device(
     )
 
 
-def _choose_page_cache(hosting: PlanHosting) -> PageCache:
-    """What the page cache keeps; the one that keeps least where components differ."""
-    views = (view for view in view_hosting(hosting) if view is not None)
-    found = [cached for component, cached in views if component.count(HostTier.MAPPED)]
-    return _PAGE_CACHES[min(found, default=Cached.ALL)]
+def _list_cached(model: ModelSpec, hosting: PlanHosting) -> dict[str, PageCache]:
+    """What the page cache keeps of each component's mapped layers."""
+    views = zip(model.components, view_hosting(hosting), strict=True)
+    return {component.name: _PAGE_CACHES[view[1]] for component, view in views if view is not None}
 
 
 def _list_activations(profile: Profile) -> list[int]:
@@ -212,11 +219,34 @@ def _describe_emulation(clock: Clock, byte_scale: int, time_scale: float) -> str
     return f"{text}; on the real clock, {time_scale:.3g} wall seconds per emulated second"
 
 
-def _explain_mapped(hosting: PlanHosting) -> tuple[str, ...]:
+def _explain_differences(document: PlanDocument, hosting: PlanHosting) -> Iterator[str]:
+    """What the executor does otherwise than the server that the prediction is about."""
     copied = sum(stack.mapped_copied_bytes for component in hosting.components for stack in component.stacks)
-    if not copied:
+    if copied:
+        yield (
+            f"{format_gib(copied)} of the mapped layers are made by the server at load and are in no file: the "
+            "prediction copies them from pageable memory, the executor ships whole layers"
+        )
+    for component in document.model.components:
+        moved = document.plan.placement(component.name).mode is Mode.COMPONENT_OFFLOAD
+        if moved and component.cast_bytes > component.run_bytes:
+            yield (
+                f"{component.name} is moved as a whole: the server casts it on the device while it moves up, which takes "
+                f"{format_gib(component.cast_bytes)} for a moment; the executor moves it as it runs"
+            )
+
+
+def _describe_host_work(request: RequestMeasurement | None, time_scale: float) -> tuple[str, ...]:
+    """What the host did between the layers of a pass, which the real clock counts and the prediction does not."""
+    runs = request.runs if request is not None else ()
+    pairs = [(one, other) for one, other in pairwise(runs) if one.pass_index == other.pass_index]
+    if request is None or not pairs:
         return ()
+    waiting = [(stall.start_s, stall.end_s) for stall in request.stalls]
+    gaps = [(one.end_s, other.wanted_s) for one, other in pairs]
+    work_s = sum(end - start - overlap_s((start, end), waiting) for start, end in gaps)
     return (
-        f"{format_gib(copied)} of the mapped layers are made by the server at load and are in no file: the prediction "
-        "copies them from pageable memory, the executor ships whole layers",
+        f"between layers the host itself worked for {format_seconds(work_s)} of a request, "
+        f"{format_percent(work_s / request.latency_s)} of it ({work_s * time_scale / len(gaps) * 1e6:,.0f} wall "
+        "microseconds a layer): a larger --time-scale makes that share smaller",
     )
