@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from runtime.module_binding import describe_module
+    from runtime.describe_module import describe_module
     from runtime.plan import Placement, Plan
     from runtime.plan_document import PlanDocument, load_plan, save_plan
     from runtime.residency import Lifetime, Mode, Policy
@@ -21,7 +21,7 @@ _HOMES = {
     "PlanDocument": "runtime.plan_document",
     "Policy": "runtime.residency",
     "Session": "runtime.session",
-    "describe_module": "runtime.module_binding",
+    "describe_module": "runtime.describe_module",
     "load_plan": "runtime.plan_document",
     "save_plan": "runtime.plan_document",
 }

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
 
-import torch
 from torch import nn
 
+from runtime.call_gate import CallGate, UseDirector, wrap_first, wrap_last, wrap_table
 from runtime.devices.protocol import Label, MemoryKind
 from runtime.engines.component_life import ComponentLife
 from runtime.engines.host_rules import ComponentHosting
 from runtime.engines.lifecycle import Lifecycle
-from runtime.errors import DeviceMemoryError, PinError
+from runtime.errors import PinError
 from runtime.execution_context import ExecutionContext
 from runtime.fixed_weights import FixedWeights, MovedComponent, image_buffers, image_each
-from runtime.forward_wrap import Forward, ForwardWrap
+from runtime.forward_wrap import ForwardWrap
 from runtime.hosting import HostTier
 from runtime.layer_image import LayerImage
 from runtime.model_spec import PassGroup
-from runtime.module_binding import OWN_MARK, BoundComponent, BoundStack
+from runtime.module_binding import BoundComponent, BoundStack
+from runtime.module_layers import OWN_MARK
 from runtime.plan import Placement
 from runtime.program import Action, Op, StackRef
 from runtime.residency import Lifetime, Mode, resident_layers
@@ -33,29 +34,13 @@ _STACK_OPS = frozenset({Op.H2D, Op.H2D_BLOCKING, Op.RELEASE, Op.PLACE, Op.DRAIN}
 _SLOT_ROOM_BYTES = 64
 
 
-class UseDirector(Protocol):
-    """What decides, over all components, when a use begins and ends."""
-
-    def enter(self, runner: ComponentRunner) -> None:
-        """``runner`` is called: its use begins if it has not."""
-        ...
-
-    def leave(self, runner: ComponentRunner) -> None:
-        """The outermost call of ``runner`` is over."""
-        ...
-
-    def failed(self) -> None:
-        """A call has failed, and nobody inside of the outermost one has caught it."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What all components of a session share."""
 
     context: ExecutionContext
     lifecycle: Lifecycle
-    director: UseDirector
+    director: UseDirector[ComponentRunner]
 
 
 class ComponentRunner:
@@ -65,7 +50,6 @@ class ComponentRunner:
         index, name: of the component in its model.
         life: the host-side state that its engine keeps.
         placement: how it is kept.
-        depth: calls of it that are open.
         position: which use of the request it is in; None outside of uses, and in one that the request does not name.
         in_use: whether a use of it is open.
         streamers: of its stacks, when it streams.
@@ -76,7 +60,7 @@ class ComponentRunner:
     ) -> None:
         self.index, self.name, self.placement = index, bound.spec.name, placement
         self.life: ComponentLife = around.lifecycle.make_life(index, placement)
-        self.depth = 0
+        self._gate = CallGate(self, around.director, around.context.device)
         self.position: int | None = None
         self.in_use = False
         self.streamers: dict[str, Streamer] = {}
@@ -86,6 +70,11 @@ class ComponentRunner:
         self._wraps: list[ForwardWrap] = []
         self._done: list[int] = []
         self._groups: dict[str, int] = {}
+
+    @property
+    def depth(self) -> int:
+        """Calls of the component that are open."""
+        return self._gate.depth
 
     # Attach and detach.
 
@@ -109,10 +98,10 @@ class ComponentRunner:
         else:
             self._moved = MovedComponent(label, images, around.context)
         for part in [bound.module, *_called_children(bound.module)]:
-            self._wraps.append(ForwardWrap(part, self._wrap_call))
+            self._wraps.append(ForwardWrap(part, self._gate.wrap_call))
         for stack in bound.stacks:
-            self._wraps.append(ForwardWrap(stack.layers[0], self._wrap_first(stack.spec.name)))
-            self._wraps.append(ForwardWrap(stack.layers[-1], self._wrap_last(stack.spec.name)))
+            self._wraps.append(ForwardWrap(stack.layers[0], partial(wrap_first, self, stack.spec.name)))
+            self._wraps.append(ForwardWrap(stack.layers[-1], partial(wrap_last, self, stack.spec.name)))
 
     def _attach_streamed(self) -> None:
         bound = self._bound
@@ -128,12 +117,13 @@ class ComponentRunner:
         for stack in bound.stacks:
             streamer = self.streamers[stack.spec.name]
             for layer, module in enumerate(stack.layers):
-                self._wraps.append(ForwardWrap(module, self._wrap_layer(streamer, layer)))
+                self._wraps.append(ForwardWrap(module, partial(self._gate.wrap_layer, streamer, layer)))
             if stack.owner is not bound.module:
-                self._wraps.append(ForwardWrap(stack.owner, self._wrap_owner(streamer)))
+                self._wraps.append(ForwardWrap(stack.owner, partial(self._gate.wrap_owner, [streamer])))
         own = [self.streamers[stack.spec.name] for stack in bound.stacks if stack.owner is bound.module]
-        self._wraps.append(ForwardWrap(bound.module, self._wrap_owner(*own)))
-        self._wraps += [ForwardWrap(table, self._wrap_table) for table in bound.tables]
+        self._wraps.append(ForwardWrap(bound.module, partial(self._gate.wrap_owner, own)))
+        device = self._around.context.device.torch_device
+        self._wraps += [ForwardWrap(table, partial(wrap_table, device)) for table in bound.tables]
 
     def _host_stack(self, stack: BoundStack, tiers: Sequence[HostTier | None]) -> list[LayerImage]:
         images = [LayerImage(weights) for weights in stack.weights]
@@ -235,7 +225,7 @@ class ComponentRunner:
 
     def abort(self) -> None:
         """After a failure: back to what is on the device between requests."""
-        self.depth = 0
+        self._gate.depth = 0
         self.stop_use()
         for streamer in self.streamers.values():
             streamer.abort()
@@ -291,125 +281,6 @@ class ComponentRunner:
             for streamer in self.streamers.values()
             if 0 <= argument - streamer.stack.ref.first_slot < streamer.stack.ref.layer_count
         )
-
-    # Wraps.
-
-    def _wrap_call(self, forward: Forward) -> Forward:
-        def call(*args: object, **kwargs: object) -> object:
-            self._open_call()
-            try:
-                result = forward(*args, **kwargs)
-            except BaseException as error:
-                self._fail_call(error)
-                raise
-            self._close_call()
-            return result
-
-        return call
-
-    def _wrap_owner(self, *streamers: Streamer) -> Callable[[Forward], Forward]:
-        def make(forward: Forward) -> Forward:
-            def call(*args: object, **kwargs: object) -> object:
-                self._open_call()
-                for streamer in streamers:
-                    streamer.enter_owner()
-                try:
-                    result = forward(*args, **kwargs)
-                except BaseException as error:
-                    for streamer in streamers:
-                        streamer.leave_owner()
-                    self._fail_call(error)
-                    raise
-                for streamer in streamers:
-                    streamer.leave_owner()
-                self._close_call()
-                return result
-
-            return call
-
-        return make
-
-    def _wrap_layer(self, streamer: Streamer, layer: int) -> Callable[[Forward], Forward]:
-        def make(forward: Forward) -> Forward:
-            def call(*args: object, **kwargs: object) -> object:
-                self._open_call()
-                try:
-                    streamer.enter(layer)
-                    try:
-                        result = forward(*args, **kwargs)
-                    except BaseException:
-                        streamer.fail(layer)
-                        raise
-                    streamer.leave(layer)
-                except BaseException as error:
-                    self._fail_call(error)
-                    raise
-                self._close_call()
-                return result
-
-            return call
-
-        return make
-
-    def _wrap_first(self, stack: str) -> Callable[[Forward], Forward]:
-        """Sees the beginning of a pass of a component that does not stream."""
-
-        def make(forward: Forward) -> Forward:
-            def call(*args: object, **kwargs: object) -> object:
-                if self.in_use:
-                    self.begin_pass(stack)
-                return forward(*args, **kwargs)
-
-            return call
-
-        return make
-
-    def _wrap_last(self, stack: str) -> Callable[[Forward], Forward]:
-        """Sees its end."""
-
-        def make(forward: Forward) -> Forward:
-            def call(*args: object, **kwargs: object) -> object:
-                result = forward(*args, **kwargs)
-                if self.in_use:
-                    self.end_pass(stack)
-                return result
-
-            return call
-
-        return make
-
-    def _wrap_table(self, forward: Forward) -> Forward:
-        """Looks the rows up on the host and brings only them to the device."""
-        target = self._around.context.device.torch_device
-
-        def call(ids: torch.Tensor, *args: object, **kwargs: object) -> object:
-            return forward(ids.to("cpu"), *args, **kwargs).to(target)
-
-        return call
-
-    def _open_call(self) -> None:
-        if not self.depth:
-            self._around.director.enter(self)
-        self.depth += 1
-
-    def _close_call(self) -> None:
-        self.depth -= 1
-        if not self.depth:
-            self._around.director.leave(self)
-
-    def _fail_call(self, error: BaseException) -> None:
-        """The call has failed; the outermost one gives everything back and says in one sentence what ran out."""
-        self.depth = max(0, self.depth - 1)
-        if self.depth:
-            return
-        self._around.director.failed()
-        if isinstance(error, torch.OutOfMemoryError):
-            memory = self._around.context.device.memory()
-            raise DeviceMemoryError(
-                f"device memory ran out while {self.name} computed ({error}); of what the session holds at the most, "
-                f"{memory.peak_bytes[MemoryKind.WEIGHTS]:,} bytes were weights: plan with a larger reserve or for a "
-                "smaller request"
-            ) from error
 
 
 def _called_children(module: nn.Module) -> list[nn.Module]:

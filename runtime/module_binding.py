@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import nn
 
 from runtime.errors import SessionError
-from runtime.model_spec import ComponentSpec, LayerSpec, StackSpec
+from runtime.model_spec import ComponentSpec, StackSpec
+from runtime.module_layers import check_unmanaged, list_layers, split_weights
 from runtime.weights import Weight, lay_out_weights, list_weights
-
-# Attributes by which other runtimes mark modules that they move.
-_FOREIGN_MARKS = ("_hf_hook", "_diffusers_hook")
-OWN_MARK = "_layerstream_session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,76 +43,6 @@ class BoundComponent:
     tables: tuple[nn.Embedding, ...]
 
 
-def check_unmanaged(name: str, module: nn.Module) -> None:
-    """Refuse a module that something else moves already.
-
-    Raises:
-        SessionError: a session, or an offloading hook of another library, holds it.
-    """
-    for path, part in module.named_modules():
-        where = f"{name}.{path}" if path else name
-        if OWN_MARK in part.__dict__:
-            raise SessionError(f"{where} is attached to a session already: detach that one first")
-        for mark in _FOREIGN_MARKS:
-            hook = part.__dict__.get(mark)
-            if hook is not None and (mark == "_hf_hook" or getattr(hook, "hooks", None)):
-                raise SessionError(
-                    f"{where} is already managed by another library ({mark}: {type(hook).__name__}): its weights may "
-                    "be placeholders; remove its offloading (enable_model_cpu_offload, group offloading) first"
-                )
-
-
-def describe_module(
-    name: str,
-    module: nn.Module,
-    *,
-    stacks: Mapping[str, str] | Iterable[str] | None = None,
-    is_dit: bool = False,
-    host_tables: Iterable[nn.Embedding] = (),
-) -> ComponentSpec:
-    """The component that ``module`` is, as a plan needs it; what is on the disk is taken to be what is in memory.
-
-    Args:
-        name: of the component.
-        module: live, with its weights.
-        stacks: name of each stack -> path of its list inside ``module``, or just the paths; None takes every
-            ``nn.ModuleList`` that holds weights and lies in no other one.
-        is_dit: see ``ComponentSpec``.
-        host_tables: embeddings that stay on the host while the component streams.
-
-    Raises:
-        SessionError: something else manages the module, a path names no list, or weights have no data.
-    """
-    check_unmanaged(name, module)
-    if stacks is None:
-        paths = {path: path for path in _find_lists(module)}
-    elif isinstance(stacks, Mapping):
-        paths = dict(stacks)
-    else:
-        paths = {path: path for path in stacks}
-    lists = {stack: _list_layers(name, module, path) for stack, path in paths.items()}
-    shared, owners = _split_weights(name, module, paths)
-    tables = {id(table.weight) for table in host_tables}
-    rest = [weight for key, weight in shared if key not in tables]
-    table_bytes = sum(weight.size_bytes for key, weight in shared if key in tables)
-    built = tuple(
-        StackSpec(name=stack, layers=tuple(_spec_of(owners.get(id(layer), [])) for layer in layers))
-        for stack, layers in lists.items()
-    )
-    rest_bytes = sum(weight.size_bytes for weight in rest)
-    return ComponentSpec(
-        name=name,
-        class_name=type(module).__name__,
-        stacks=built,
-        rest_run_bytes=rest_bytes,
-        rest_checkpoint_bytes=rest_bytes,
-        host_table_bytes=table_bytes,
-        host_table_checkpoint_bytes=table_bytes,
-        run_dtype=str(next((p.dtype for p in module.parameters()), torch.float32)).removeprefix("torch."),
-        is_dit=is_dit,
-    )
-
-
 def bind_component(
     spec: ComponentSpec, module: nn.Module, *, stacks: Mapping[str, str] | None = None, keeps_tables: bool
 ) -> BoundComponent:
@@ -135,10 +61,10 @@ def bind_component(
     """
     check_unmanaged(spec.name, module)
     paths = _locate_stacks(spec, module, stacks or {})
-    shared, owners = _split_weights(spec.name, module, paths)
+    shared, owners = split_weights(spec.name, module, paths)
     bound = []
     for stack in spec.stacks:
-        layers = _list_layers(spec.name, module, paths[stack.name])
+        layers = list_layers(spec.name, module, paths[stack.name])
         weights = tuple(tuple(owners.get(id(layer), ())) for layer in layers)
         _check_stack(spec.name, stack, weights)
         parent = paths[stack.name].rpartition(".")[0]
@@ -156,77 +82,6 @@ def bind_component(
     rest = tuple(weight for key, weight in shared if key not in kept)
     _check_rest(spec, module, rest, keeps_tables=keeps_tables)
     return BoundComponent(spec=spec, module=module, stacks=tuple(bound), rest=rest, tables=tables)
-
-
-def _find_lists(module: nn.Module) -> list[str]:
-    """Paths of the lists that hold weights, outermost first; lists inside of lists move with their layer."""
-    found: list[str] = []
-    for path, part in module.named_modules():
-        is_list = isinstance(part, nn.ModuleList) and any(True for _ in part.parameters())
-        if is_list and not any(path.startswith(f"{outer}.") for outer in found):
-            found.append(path)
-    return found
-
-
-def _list_layers(name: str, module: nn.Module, path: str) -> list[nn.Module]:
-    try:
-        container = module.get_submodule(path)
-    except AttributeError as error:
-        raise SessionError(f"{name} has no list of layers at {path!r}") from error
-    layers: list[nn.Module] = []
-    for layer in container.children():  # the same object at two positions is one layer
-        if not any(layer is known for known in layers):
-            layers.append(layer)
-    if not layers:
-        raise SessionError(
-            f"{name}.{path} is an empty list of layers: it cannot be streamed; keep the component resident instead"
-        )
-    return layers
-
-
-def _split_weights(
-    name: str, module: nn.Module, paths: Mapping[str, str]
-) -> tuple[list[tuple[int, Weight]], dict[int, list[Weight]]]:
-    """Weights that belong to no single layer, with the id of their parameter, and those of each layer by its id."""
-    prefixes = [(f"{path}.", _list_layers(name, module, path), module.get_submodule(path)) for path in paths.values()]
-
-    def owner_of(parameter_name: str) -> int | None:
-        for prefix, _, container in prefixes:
-            if parameter_name.startswith(prefix):
-                child = parameter_name[len(prefix) :].partition(".")[0]
-                return id(container.get_submodule(child))
-        return None
-
-    owners: dict[int, set[int | None]] = {}
-    named = list(module.named_parameters(remove_duplicate=False))
-    for parameter_name, parameter in named:
-        owners.setdefault(_identity(parameter), set()).add(owner_of(parameter_name))
-    apart: list[tuple[int, Weight]] = []
-    by_layer: dict[int, list[Weight]] = {}
-    seen: set[int] = set()
-    for parameter_name, parameter in named:
-        if id(parameter) in seen:
-            continue
-        seen.add(id(parameter))
-        weights = list_weights([(f"{name}.{parameter_name}", parameter)])
-        owned_by = owners[_identity(parameter)]
-        only = next(iter(owned_by)) if len(owned_by) == 1 else None
-        if only is None:
-            apart += [(id(parameter), weight) for weight in weights]
-        else:
-            by_layer.setdefault(only, []).extend(weights)
-    return apart, by_layer
-
-
-def _identity(parameter: nn.Parameter) -> int:
-    """Equal for parameters that are the same memory, tied or not."""
-    address = parameter.data_ptr() if parameter.numel() and not parameter.is_meta else 0
-    return address or id(parameter)
-
-
-def _spec_of(weights: Iterable[Weight]) -> LayerSpec:
-    size_bytes = lay_out_weights(list(weights)).size_bytes
-    return LayerSpec(checkpoint_bytes=size_bytes, run_bytes=size_bytes)
 
 
 def _locate_stacks(spec: ComponentSpec, module: nn.Module, given: Mapping[str, str]) -> dict[str, str]:

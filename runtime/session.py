@@ -8,7 +8,6 @@ not show them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from runtime.components import ComponentSource
 from runtime.devices.open_device import open_device
 from runtime.devices.protocol import Device
 from runtime.engines.host_rules import PlanHosting, host_plan
-from runtime.engines.lifecycle import number_work
 from runtime.engines.registry import find_engine
 from runtime.errors import SessionError
 from runtime.execution_context import ExecutionContext
@@ -32,11 +30,10 @@ from runtime.model_spec import ModelSpec, RequestSpec
 from runtime.module_binding import BoundComponent, bind_component
 from runtime.plan import Plan
 from runtime.plan_document import PlanDocument, Prediction
-from runtime.program import Action, Op, Program
+from runtime.program import Action, Program
+from runtime.request_tracker import RequestTracker
 from runtime.session_report import SessionReport, build_report
 from runtime.telemetry import Telemetry
-
-_NO_POSITION = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,15 +118,6 @@ class Session:
         rule = engine.host_rule(model, executable.request, memory)
         self._hosting: PlanHosting = executable.hosting or host_plan(rule, model, executable.plan)
         self._pin_budget_bytes = max(0, memory.available_bytes) if memory.pins else 0
-        self._works = number_work(executable.request)
-        self._runners: dict[str, ComponentRunner] = {}
-        self._current: ComponentRunner | None = None
-        self._outer: list[ComponentRunner] = []
-        self._position = _NO_POSITION
-        self._is_requesting = False
-        self._is_scoped = False
-        self._request_count = 0
-        self._thread = 0
         self._scope = ExitStack()
 
     # Attach and detach.
@@ -154,9 +142,10 @@ class Session:
         """
         if self._device is not None:
             raise SessionError("this session is attached already: detach it first, or make another one")
+        executable = self._executable
         bound = self._bind(self._source.find_present())
         if not bound:
-            names = ", ".join(component.name for component in self._executable.model.components)
+            names = ", ".join(component.name for component in executable.model.components)
             raise SessionError(f"none of the plan's components ({names}) is there: nothing could be attached")
         given = self._device_name
         self._device = open_device(given) if isinstance(given, str) else given
@@ -169,6 +158,9 @@ class Session:
             store=self._store,
             telemetry=self._telemetry,
             log=self._actions.append if self._records else _log_nothing,
+        )
+        self._tracker = RequestTracker(
+            self._lifecycle, explicit=executable.plan.explicit, context=self._context, look=self._source.look
         )
         try:
             self._device.reset_peaks()
@@ -190,13 +182,10 @@ class Session:
         self._source.forget()
         try:
             with self._device.host_scope():
-                for runner in reversed(self._runners.values()):
+                for runner in reversed(self._tracker.runners):
                     runner.detach()
                 self._store.close()
         finally:
-            self._runners = {}
-            self._current, self._position, self._is_requesting = None, _NO_POSITION, False
-            self._outer = []
             self._device = None
             self._scope.close()
 
@@ -213,9 +202,9 @@ class Session:
         names = [component.name for component in self._executable.model.components]
         index = names.index(bound.spec.name)
         placement = self._executable.plan.placement(bound.spec.name)
-        around = Surroundings(context=self._context, lifecycle=self._lifecycle, director=self)
+        around = Surroundings(context=self._context, lifecycle=self._lifecycle, director=self._tracker)
         runner = ComponentRunner(index, bound, placement, self._hosting.components[index], around)
-        self._runners[bound.spec.name] = runner
+        self._tracker.add(runner)
         self._source.mark(bound.module, self._context.device.torch_device)
         runner.attach()
 
@@ -223,11 +212,6 @@ class Session:
         with self.device.host_scope():
             for bound in self._bind(modules):
                 self._attach_one(bound)
-        self._runners = {
-            component.name: self._runners[component.name]
-            for component in self._executable.model.components
-            if component.name in self._runners
-        }
 
     # Requests.
 
@@ -250,42 +234,30 @@ class Session:
         """
         _ = self.device
         self._source.look()
-        if component not in self._runners:
-            raise SessionError(f"no component {component!r} is attached: there are {', '.join(self._runners)}")
+        attached = [runner.name for runner in self._tracker.runners]
+        if component not in attached:
+            raise SessionError(f"no component {component!r} is attached: there are {', '.join(attached)}")
         return self._source.module(component)(*args, **kwargs)
 
     @contextmanager
     def request(self) -> Iterator[None]:
         """Marks one request: it ends where the block ends, however many passes it made."""
-        _ = self.device
         self.end_request()
-        self._is_scoped = True
+        self._tracker.is_scoped = True
         try:
             yield
         finally:
-            self._is_scoped = False
+            self._tracker.is_scoped = False
             self.end_request()
 
     def end_request(self) -> None:
-        """End the request that runs, if one does, and measure it."""
-        if not self._is_requesting:
-            return
-        if any(runner.depth for runner in self._runners.values()):
-            raise SessionError("the request cannot end inside a component's call")
-        self._end_current()
-        if self._only_empty_uses_left():
-            for position in range(self._position + 1, len(self._executable.request.uses)):
-                self._make_empty_use(position)
-        label = self._request_label
-        for runner in self._runners.values():
-            refills = self._lifecycle.refills(runner.index, explicit=self._executable.plan.explicit)
-            if refills and not runner.life.holds_residents:
-                runner.perform(runner.life.prepare())
-        self._context.log((int(Op.END_REQUEST), 0))
-        self._telemetry.end_phase(f"{label}: idle")
-        self._is_requesting, self._position = False, _NO_POSITION
-        self._request_count += 1
-        self._telemetry.end_request(sum(s.misses for r in self._runners.values() for s in r.streamers.values()))
+        """End the request that runs, if one does, and measure it.
+
+        Raises:
+            SessionError: a component is being called.
+        """
+        _ = self.device
+        self._tracker.end_request()
 
     def report(self) -> SessionReport:
         """What every request so far took, beside what was predicted; after ``detach`` what it was until then.
@@ -313,129 +285,6 @@ class Session:
     def program(self) -> Program:
         """What the engine's program for the plan is."""
         return self._lifecycle.build_program(self._executable.plan)
-
-    # What components tell (UseDirector).
-
-    def enter(self, runner: ComponentRunner) -> None:
-        """``runner`` is called: its use begins if it has not."""
-        thread = threading.get_ident()
-        if self._current is not None and self._current.depth and self._thread != thread:
-            raise SessionError("two threads call components of one session: it serves one request at a time")
-        self._thread = thread
-        if self._current is runner and runner.in_use:
-            return
-        self._source.look()
-        if self._current is not None and self._current.depth:
-            # Called from inside another component: that one's use goes on afterwards.
-            self._outer.append(self._current)
-            self._current = None
-        else:
-            self._end_current()
-        position = self._find_position(runner)
-        if position is not None and position <= self._position:
-            if self._outer or self._is_scoped:
-                position = None
-            else:
-                self.end_request()
-        if not self._is_requesting:
-            self._begin_request()
-        if position is not None:
-            for skipped in range(self._position + 1, position):
-                self._make_empty_use(skipped)
-            self._position = position
-        self._begin(runner, position)
-
-    def leave(self, runner: ComponentRunner) -> None:
-        """The outermost call of ``runner`` is over."""
-        if runner is not self._current:
-            return
-        if self._outer:
-            self._end_current()
-            self._current = self._outer.pop()
-        elif runner.is_complete():
-            self._end_current()
-            if self._only_empty_uses_left() and not self._is_scoped:
-                self.end_request()
-
-    def failed(self) -> None:
-        """A call has failed: the request is over, and what it held is given back."""
-        for runner in self._runners.values():
-            runner.abort()
-        self._current, self._outer = None, []
-        self._position, self._is_requesting = _NO_POSITION, False
-        self._telemetry.drop_request()
-
-    @property
-    def _request_label(self) -> str:
-        return "later request" if self._request_count else "first request"
-
-    def _begin_request(self) -> None:
-        self._is_requesting, self._position = True, _NO_POSITION
-        self._telemetry.begin_request()
-
-    def _only_empty_uses_left(self) -> bool:
-        return not any(use.groups for use in self._executable.request.uses[self._position + 1 :])
-
-    def _find_position(self, runner: ComponentRunner) -> int | None:
-        """The next use of the request that is of ``runner``: after the present one, else from the beginning."""
-        own = [
-            position
-            for position, use in enumerate(self._executable.request.uses)
-            if use.component == runner.name and use.groups
-        ]
-        own = own or [p for p, use in enumerate(self._executable.request.uses) if use.component == runner.name]
-        if not self._is_requesting:
-            return own[0] if own else None
-        return next((position for position in own if position > self._position), own[0] if own else None)
-
-    def _make_empty_use(self, position: int) -> None:
-        """A use in which nothing is called, as an engine makes it whether or not there is anything to do."""
-        use = self._executable.request.uses[position]
-        if use.groups or use.component not in self._runners:
-            return
-        self._position = position
-        self._begin(self._runners[use.component], position)
-        self._end_current()
-
-    def _begin(self, runner: ComponentRunner, position: int | None) -> None:
-        title = runner.name if position is None else self._executable.request.uses[position].title
-        self._telemetry.begin_use(runner.name, title)
-        self._current = runner
-        runner.perform(runner.life.begin())
-        if position is not None:
-            for other in self._others_at(position):
-                if not other.life.is_moved:
-                    other.perform(other.life.copy_ahead())
-        self._context.log((int(Op.IN_USE), runner.index))
-        runner.start_use(position)
-        if position is not None:
-            work = self._works[position, -1]
-            self._context.log((int(Op.WORK), work))
-            self.device.work(work)
-
-    def _end_current(self) -> None:
-        runner, self._current = self._current, None
-        if runner is None:
-            return
-        position = runner.position
-        runner.perform(runner.life.end())
-        runner.stop_use()
-        self._telemetry.end_use()
-        if position is None:
-            return
-        title = self._executable.request.uses[position].title
-        self._telemetry.end_phase(f"{self._request_label}: {title}")
-        if self._lifecycle.moves_ahead_after(position):
-            for other in self._others_at(position):
-                if other.life.is_moved:
-                    other.perform(other.life.copy_ahead())
-        self._telemetry.end_phase(f"{self._request_label}: after {title}")
-
-    def _others_at(self, position: int) -> list[ComponentRunner]:
-        """Components that act while another one is in use at ``position``."""
-        return [
-            runner for runner in self._runners.values() if (position, False) in self._lifecycle.parts_of(runner.index)
-        ]
 
 
 def _log_nothing(_: Action) -> None:

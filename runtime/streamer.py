@@ -234,7 +234,7 @@ class Streamer:
         return bool(self._visited) and layer == self._visited[0]
 
     def _find_position(self, layer: int) -> int | None:
-        """Where ``layer`` comes in what is left of the expected order; None when it does not, or nothing is expected."""
+        """Where ``layer`` comes in what is left of the expected order; None when it does not."""
         if self._is_off:
             return None
         order = self._order

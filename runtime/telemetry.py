@@ -98,6 +98,7 @@ class Telemetry:
 
     def drop_request(self) -> None:
         """The request failed: nothing of it is measured."""
+        self.phases = self.phases[: len(self.phases) - len(self._notes.phases)]
         self._notes = _Notes()
         self._device.reset_peaks()
 
@@ -152,7 +153,8 @@ class Telemetry:
             reserved_bytes=memory.reserved_bytes,
         )
         self.phases.append(phase)
-        self._notes.phases.append(phase)
+        if self._notes.begin is not None:
+            self._notes.phases.append(phase)
         self._device.reset_peaks()
 
     def end_request(self, misses: int) -> RequestMeasurement:

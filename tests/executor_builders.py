@@ -4,10 +4,10 @@ import torch
 from torch import nn
 from toy_modules import UNPACED
 
+from runtime.describe_module import describe_module
 from runtime.devices.emulated import ClockKind, EmulatedDevice
 from runtime.hosting import HostMemory, HostTier
 from runtime.model_spec import ModelSpec, PassGroup, RequestSpec, UseSpec
-from runtime.module_binding import describe_module
 from runtime.plan import Placement, Plan
 from runtime.residency import Mode, Policy
 from runtime.session import Executable, Session

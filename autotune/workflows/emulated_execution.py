@@ -7,15 +7,15 @@ the real clock by the time that the host itself takes. Imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from autotune.cost_model import Cached, CostModel, view_hosting
 from autotune.profile import Profile
+from autotune.workflows.emulation_notes import describe_emulation, describe_host_work, explain_differences
 from autotune.workflows.execution import CountRequests, Execution, run_requests
-from autotune.workflows.run_settings import Clock, Emulation, Rounds
+from autotune.workflows.run_settings import Emulation, Rounds
 from autotune.workflows.stand_ins import StandIn, build_stand_ins, choose_byte_scale, list_paths, scale_model
 from runtime.devices.emulated import ClockKind, EmulatedDevice
 from runtime.devices.link_rates import LinkRates, PageCache
@@ -24,13 +24,9 @@ from runtime.engines.host_rules import PlanHosting, host_plan
 from runtime.engines.protocol import list_stacks
 from runtime.engines.registry import find_engine
 from runtime.errors import InputError
-from runtime.intervals import overlap_s
-from runtime.measurement import RequestMeasurement
 from runtime.model_spec import ModelSpec, RequestSpec
 from runtime.plan_document import PlanDocument
-from runtime.residency import Mode
 from runtime.session import Executable, executable_of
-from runtime.units import format_gib, format_percent, format_seconds
 
 REQUEST_WALL_S = 5.0
 """About how long a request takes on the real clock unless a time scale is given."""
@@ -88,10 +84,10 @@ def execute_emulated(
         byte_scale=byte_scale,
         time_scale=time_scale if emulation.clock == "real" else None,
         notes=(
-            _describe_emulation(emulation.clock, byte_scale, time_scale),
+            describe_emulation(emulation.clock, byte_scale, time_scale),
             *notes,
-            *_explain_differences(document, hosting),
-            *(_describe_host_work(report.typical, time_scale) if emulation.clock == "real" else ()),
+            *explain_differences(document, hosting),
+            *(describe_host_work(report.typical, time_scale) if emulation.clock == "real" else ()),
         ),
     )
 
@@ -207,46 +203,3 @@ class _UseCalls:
 
 def _do_nothing() -> None:
     """Between the first and the last pass activations stay as they are."""
-
-
-def _describe_emulation(clock: Clock, byte_scale: int, time_scale: float) -> str:
-    text = (
-        "emulated: stand-ins of which each byte counts as "
-        f"{byte_scale:,}, link rates and compute times of the profile, activations held for as long as their use lasts"
-    )
-    if clock == "virtual":
-        return f"{text}; on a virtual clock, which leaves out the host's own work"
-    return f"{text}; on the real clock, {time_scale:.3g} wall seconds per emulated second"
-
-
-def _explain_differences(document: PlanDocument, hosting: PlanHosting) -> Iterator[str]:
-    """What the executor does otherwise than the server that the prediction is about."""
-    copied = sum(stack.mapped_copied_bytes for component in hosting.components for stack in component.stacks)
-    if copied:
-        yield (
-            f"{format_gib(copied)} of the mapped layers are made by the server at load and are in no file: the "
-            "prediction copies them from pageable memory, the executor ships whole layers"
-        )
-    for component in document.model.components:
-        moved = document.plan.placement(component.name).mode is Mode.COMPONENT_OFFLOAD
-        if moved and component.cast_bytes > component.run_bytes:
-            yield (
-                f"{component.name} is moved as a whole: the server casts it on the device while it moves up, which takes "
-                f"{format_gib(component.cast_bytes)} for a moment; the executor moves it as it runs"
-            )
-
-
-def _describe_host_work(request: RequestMeasurement | None, time_scale: float) -> tuple[str, ...]:
-    """What the host did between the layers of a pass, which the real clock counts and the prediction does not."""
-    runs = request.runs if request is not None else ()
-    pairs = [(one, other) for one, other in pairwise(runs) if one.pass_index == other.pass_index]
-    if request is None or not pairs:
-        return ()
-    waiting = [(stall.start_s, stall.end_s) for stall in request.stalls]
-    gaps = [(one.end_s, other.wanted_s) for one, other in pairs]
-    work_s = sum(end - start - overlap_s((start, end), waiting) for start, end in gaps)
-    return (
-        f"between layers the host itself worked for {format_seconds(work_s)} of a request, "
-        f"{format_percent(work_s / request.latency_s)} of it ({work_s * time_scale / len(gaps) * 1e6:,.0f} wall "
-        "microseconds a layer): a larger --time-scale makes that share smaller",
-    )

@@ -15,11 +15,11 @@ from autotune.model_facts import ModelFacts
 from autotune.rates import Rates
 from autotune.work import GroupWork, UseWork, Work
 from autotune.workload import Workload
+from runtime.describe_module import describe_module
 from runtime.engines.host_rules import ComponentHosting, PlanHosting, list_hosted
 from runtime.engines.registry import find_engine, list_engines
 from runtime.hosting import HostTier, build_stack_hosting
 from runtime.model_spec import ModelSpec, PassGroup, RequestSpec, UseSpec
-from runtime.module_binding import describe_module
 from runtime.plan import Placement, Plan
 from runtime.residency import Lifetime, Mode, Policy
 from runtime.session import Executable, Session

@@ -150,6 +150,7 @@ def _report_no_fit(reason: str, *, as_json: bool) -> None:
 
 def _show(measurement: MeasurementDocument, execution: Execution, path: Path) -> None:
     print_text(execution.report.to_text())
+    print_lines([""])
     print_table(measurement_table(measurement))
     print_lines(measurement.notes, bullet="- ")
     print_lines([f"Written to {path}"])

@@ -23,12 +23,12 @@ from torch import nn
 from toy_modules import UNPACED
 
 from runtime import Session as ExportedSession
+from runtime.describe_module import describe_module
 from runtime.devices.emulated import ClockKind, EmulatedDevice
 from runtime.devices.link_rates import LinkRates
 from runtime.devices.protocol import MemoryKind
 from runtime.errors import SessionError
 from runtime.model_spec import ModelSpec, PassGroup, RequestSpec, UseSpec
-from runtime.module_binding import describe_module
 from runtime.plan import Placement, Plan
 from runtime.residency import Lifetime, Mode, Policy
 from runtime.session import Executable, Session

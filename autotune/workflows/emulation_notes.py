@@ -1,0 +1,58 @@
+"""What an emulated execution leaves out or does otherwise than the server, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from autotune.workflows.run_settings import Clock
+from runtime.engines.host_rules import PlanHosting
+from runtime.intervals import overlap_s
+from runtime.measurement import RequestMeasurement
+from runtime.plan_document import PlanDocument
+from runtime.residency import Mode
+from runtime.units import format_gib, format_percent, format_seconds
+
+
+def describe_emulation(clock: Clock, byte_scale: int, time_scale: float) -> str:
+    """What stands for the model and the device, and where times are from."""
+    text = (
+        "emulated: stand-ins of which each byte counts as "
+        f"{byte_scale:,}, link rates and compute times of the profile, activations held for as long as their use lasts"
+    )
+    if clock == "virtual":
+        return f"{text}; on a virtual clock, which leaves out the host's own work"
+    return f"{text}; on the real clock, {time_scale:.3g} wall seconds per emulated second"
+
+
+def explain_differences(document: PlanDocument, hosting: PlanHosting) -> Iterator[str]:
+    """What the executor does otherwise than the server that the prediction is about."""
+    copied = sum(stack.mapped_copied_bytes for component in hosting.components for stack in component.stacks)
+    if copied:
+        yield (
+            f"{format_gib(copied)} of the mapped layers are made by the server at load and are in no file: the "
+            "prediction copies them from pageable memory, the executor ships whole layers"
+        )
+    for component in document.model.components:
+        moved = document.plan.placement(component.name).mode is Mode.COMPONENT_OFFLOAD
+        if moved and component.cast_bytes > component.run_bytes:
+            yield (
+                f"{component.name} is moved as a whole: the server casts it on the device while it moves up, which "
+                f"takes {format_gib(component.cast_bytes)} for a moment; the executor moves it as it runs"
+            )
+
+
+def describe_host_work(request: RequestMeasurement | None, time_scale: float) -> tuple[str, ...]:
+    """What the host did between the layers of a pass, which the real clock counts and the prediction does not."""
+    runs = request.runs if request is not None else ()
+    pairs = [(one, other) for one, other in pairwise(runs) if one.pass_index == other.pass_index]
+    if request is None or not pairs:
+        return ()
+    waiting = [(stall.start_s, stall.end_s) for stall in request.stalls]
+    gaps = [(one.end_s, other.wanted_s) for one, other in pairs]
+    work_s = sum(end - start - overlap_s((start, end), waiting) for start, end in gaps)
+    return (
+        f"between layers the host itself worked for {format_seconds(work_s)} of a request, "
+        f"{format_percent(work_s / request.latency_s)} of it ({work_s * time_scale / len(gaps) * 1e6:,.0f} wall "
+        "microseconds a layer): a larger --time-scale makes that share smaller",
+    )

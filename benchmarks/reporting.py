@@ -1,0 +1,29 @@
+"""What every benchmark says last: one line of JSON, with the machine that it ran on."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+
+def describe_machine() -> dict[str, object]:
+    """What a result was measured on; other work on it shows in its load."""
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "load_average": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def finish(result: Mapping[str, object], out: Path | None) -> None:
+    """Save ``result`` if a file is named, and print it as one line of JSON."""
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result))
