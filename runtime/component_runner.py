@@ -17,7 +17,7 @@ from runtime.errors import PinError
 from runtime.execution_context import ExecutionContext
 from runtime.fixed_weights import FixedWeights, MovedComponent, image_buffers, image_each
 from runtime.forward_wrap import ForwardWrap
-from runtime.hosting import HostTier
+from runtime.hosting import COURIER_SLOTS, HostTier
 from runtime.layer_image import LayerImage
 from runtime.model_spec import PassGroup
 from runtime.module_binding import BoundComponent, BoundStack
@@ -29,9 +29,6 @@ from runtime.stack_peak import peak_streamed_bytes
 from runtime.streamer import StackResidency, Streamer
 
 _STACK_OPS = frozenset({Op.H2D, Op.H2D_BLOCKING, Op.RELEASE, Op.PLACE, Op.DRAIN})
-
-# Slices of a courier's slots start at multiples of this, so a slot is a little larger than its layer.
-_SLOT_ROOM_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +62,7 @@ class ComponentRunner:
         self.in_use = False
         self.streamers: dict[str, Streamer] = {}
         self._bound, self._hosting, self._around = bound, hosting, around
+        self._hosted: dict[int, list[LayerImage]] = {}
         self._fixed: list[FixedWeights] = []
         self._moved: MovedComponent | None = None
         self._wraps: list[ForwardWrap] = []
@@ -107,12 +105,13 @@ class ComponentRunner:
         bound = self._bound
         # Largest first: a module that lies on the device is emptied before anything else takes room there.
         order = sorted(range(len(bound.stacks)), key=lambda index: -bound.stacks[index].spec.run_bytes)
-        images: dict[int, list[LayerImage]] = {}
+        images = self._hosted
         for index in order:
             images[index] = self._host_stack(bound.stacks[index], self._hosting.stacks[index].tiers)
         self._fix(image_each(bound.rest), MemoryKind.WEIGHTS)
         for index, stack in enumerate(bound.stacks):
             self.streamers[stack.spec.name] = self._build_streamer(stack, images[index])
+            del images[index]
         self.perform(self.life.load())
         for stack in bound.stacks:
             streamer = self.streamers[stack.spec.name]
@@ -154,10 +153,10 @@ class ComponentRunner:
             image for layer, image in enumerate(images) if image.tier is HostTier.MAPPED and layer not in permanent
         ]
         if any(image.size_bytes for image in shipped):
-            slot_bytes = max(image.size_bytes + _SLOT_ROOM_BYTES * (len(image.weights) + 1) for image in shipped)
+            slot_bytes = max(image.size_bytes for image in shipped)
             try:
                 streamer.stack.courier = around.context.device.open_courier(slot_bytes)
-                around.context.store.courier_bytes += 2 * slot_bytes
+                around.context.store.courier_bytes += COURIER_SLOTS * slot_bytes
             except PinError as error:  # layers are then copied as pageable ones
                 around.context.store.ledger.refused.append((f"{self.name}.{name}: courier", str(error)))
         return streamer
@@ -179,6 +178,8 @@ class ComponentRunner:
             wrap.remove()
         for streamer in self.streamers.values():
             streamer.stack.close()
+        for image in (image for images in self._hosted.values() for image in images):  # attaching did not get far
+            image.restore(lambda _host, _device: None, None)
         if self._moved is not None:
             self._moved.restore()
         for fixed in self._fixed:

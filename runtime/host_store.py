@@ -81,9 +81,12 @@ class HostStore:
         self._peak_bytes = 0
 
     def host(self, image: LayerImage, tier: HostTier, label: Label) -> None:
-        """Let ``image`` wait in ``tier``; a pin that is refused becomes a pageable copy."""
+        """Let ``image`` wait in ``tier``; a pin that is refused becomes a pageable copy.
+
+        Weights that lie on the device are in no file any more: of these a copy is made in any case.
+        """
         self._images[id(image)] = image
-        if tier is HostTier.MAPPED or not image.size_bytes:
+        if not image.size_bytes or (tier is HostTier.MAPPED and image.is_on_host):
             return
         image.gather()
         self._copied_bytes += image.size_bytes

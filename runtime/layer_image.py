@@ -51,6 +51,11 @@ class LayerImage:
         """Device bytes of the layer."""
         return self.layout.size_bytes
 
+    @property
+    def is_on_host(self) -> bool:
+        """Whether all weights were found in host memory."""
+        return all(weight.device.type == "cpu" for weight in self.weights)
+
     def gather(self) -> None:
         """Copy the weights into host buffers of their own and let the module show these; the originals are given up."""
         buffers = self.make_buffers(allocate_host)

@@ -65,6 +65,31 @@ def executable_for(module, *, passes=3, stacks=("blocks",), engine=SGLANG, mode=
     )
 
 
+def pipeline_executable(modules, *, engine=SGLANG, passes=2, modes=None, **knobs):
+    """A plan that streams every module of a pipeline, used one after another."""
+    specs = tuple(
+        describe_module(name, module, stacks=["blocks"], is_dit=name == "transformer")
+        for name, module in modules.items()
+    )
+    modes = modes or {}
+    placements = tuple(
+        Placement(component=name, mode=modes[name])
+        if name in modes
+        else Placement(component=name, mode=Mode.LAYERWISE_OFFLOAD, **knobs)
+        for name in modules
+    )
+    return Executable(
+        plan=Plan(engine=engine, placements=placements),
+        model=ModelSpec(name="toy", components=specs),
+        request=RequestSpec(
+            uses=tuple(
+                UseSpec(component=name, groups=(PassGroup(stacks=("blocks",), passes=passes),)) for name in modules
+            )
+        ),
+        host=AMPLE,
+    )
+
+
 def emulated(**options):
     """An emulated device whose copies are late and whose freed buffers are poisoned."""
     options = {"rates": UNPACED, "clock": ClockKind.VIRTUAL, "poison": True, "delay_seed": 3, **options}

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from executor_builders import Block, Chain, inputs, open_session, seeded
+from executor_builders import Block, Chain, emulated, inputs, open_session, pipeline_executable, seeded
 from torch import nn
 
 from runtime.errors import SessionError
 from runtime.residency import Lifetime, Policy
+from runtime.session import Session
 
 ENGINES = ("sglang@0.5.23", "topup")
 
@@ -288,3 +289,30 @@ def test_a_second_attach_is_refused():
             open_session(module)
     with open_session(module):
         module(inputs())
+
+
+class Controlled(Chain):
+    """Calls a layer of another component in the middle of its own call, as control networks do."""
+
+    def __init__(self, count, other):
+        super().__init__(count)
+        self.__dict__["other"] = other
+
+    def forward(self, x):
+        x = self.blocks[0](x)
+        x = self.other.blocks[1](x)
+        return self.last(self.blocks[1](x))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_component_may_call_a_layer_of_another_one(engine):
+    transformer = seeded(Chain, 4)
+    parts = {"control": seeded(Controlled, 3, transformer), "transformer": transformer}
+    plain = [(parts["control"](inputs(step)), transformer(inputs(step))) for step in range(3)]
+    executable = pipeline_executable(parts, engine=engine, passes=3)
+    with Session(parts, executable, device=emulated()) as session:
+        for _ in range(2):
+            with session.request():
+                for step in range(3):
+                    assert torch.equal(parts["control"](inputs(step)), plain[step][0])
+                    assert torch.equal(transformer(inputs(step)), plain[step][1])

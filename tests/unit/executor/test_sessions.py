@@ -16,6 +16,7 @@ from executor_builders import (
     executable_for,
     inputs,
     open_session,
+    pipeline_executable,
     seeded,
     snapshot,
 )
@@ -38,31 +39,6 @@ from runtime.session import Executable, Session
 def _no_gradients():
     with torch.no_grad():
         yield
-
-
-def pipeline_executable(modules, *, engine=SGLANG, passes=2, modes=None, **knobs):
-    """A plan that streams every module of a pipeline, used one after another."""
-    specs = tuple(
-        describe_module(name, module, stacks=["blocks"], is_dit=name == "transformer")
-        for name, module in modules.items()
-    )
-    modes = modes or {}
-    placements = tuple(
-        Placement(component=name, mode=modes[name])
-        if name in modes
-        else Placement(component=name, mode=Mode.LAYERWISE_OFFLOAD, **knobs)
-        for name in modules
-    )
-    return Executable(
-        plan=Plan(engine=engine, placements=placements),
-        model=ModelSpec(name="toy", components=specs),
-        request=RequestSpec(
-            uses=tuple(
-                UseSpec(component=name, groups=(PassGroup(stacks=("blocks",), passes=passes),)) for name in modules
-            )
-        ),
-        host=AMPLE,
-    )
 
 
 def build_parts():
