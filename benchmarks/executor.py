@@ -1,15 +1,16 @@
 """Whether the executor takes, in real time, what its plans were predicted to take, and names what bound them.
 
 Measured: latency of later requests of toy models under plans that differ in what binds them, executed by ``Session`` on
-an emulated device with the real clock (copies, reads and compute on threads of their own, each paced). Predicted: the
-replay of the same plan with the same costs. Beside them the same session on the virtual clock, which must agree with
-the replay exactly.
+an emulated device with the real clock: copies and reads on threads of their own, compute on the host's, each paced.
+Predicted: the replay of the same plan with the same costs. Beside them the same session on the virtual clock, which
+must agree with the replay exactly.
 
 Protocol: per plan one session; the first request after load is not compared; then ``--requests`` later ones. Reported
 are the median error and the least one: whatever disturbs the machine only adds time. Sleeps are timed before every plan
 (``late_ms``: mean lateness of a sleep while another thread sleeps likewise), because nothing here can be more punctual
-than the machine. One torch thread. The last line is one JSON object; exit status 1 if a median is off by more than
-``--tolerance`` or a use names another resource than the plan was made to be bound by.
+than the machine. ``--time-scale`` makes every layer, copy and read longer by the clock on the wall, and with it all
+that the host does in between shorter by the card's. One torch thread. The last line is one JSON object; exit status 1
+if a median is off by more than ``--tolerance`` or a use names another resource than the plan was made to be bound by.
 """
 
 from __future__ import annotations
@@ -144,10 +145,10 @@ def list_cases(layers: int = LAYERS, passes: int = PASSES) -> list[Case]:
 
 
 def run_session(
-    case: Case, evaluator: Evaluator, clock: ClockKind, later_requests: int
+    case: Case, evaluator: Evaluator, clock: ClockKind, later_requests: int, time_scale: float = 1.0
 ) -> Sequence[RequestMeasurement]:
     """Later requests of ``case`` on ``clock``."""
-    device = open_paced(evaluator, case.plan, clock=clock)
+    device = open_paced(evaluator, case.plan, clock=clock, time_scale=time_scale)
     try:
         _, report, _ = toy_modules.run_on_device(evaluator, case.plan, device, requests=1 + later_requests)
     finally:
@@ -173,13 +174,13 @@ def measure_lateness_s() -> float:
     return statistics.mean(late[0])
 
 
-def measure_case(case: Case, requests: int) -> dict[str, object]:
+def measure_case(case: Case, requests: int, time_scale: float) -> dict[str, object]:
     """Predicted and measured latency of ``case``, and what bound it."""
     evaluator = case.build_evaluator()
     predicted_s = evaluator.evaluate(case.plan).latency_s
     late_s = measure_lateness_s()
     (virtual,) = run_session(case, evaluator, ClockKind.VIRTUAL, 1)
-    measured = run_session(case, evaluator, ClockKind.REAL, requests)
+    measured = run_session(case, evaluator, ClockKind.REAL, requests, time_scale)
     errors = sorted(request.latency_s / predicted_s - 1 for request in measured)
     named = [tuple(use.binding for use in request.uses) for request in measured]
     return {
@@ -216,17 +217,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Executor on the real clock against the replay.")
     parser.add_argument("--requests", type=int, default=7, help="later requests per plan")
     parser.add_argument("--tolerance", type=float, default=TOLERANCE_RATIO, help="share by which a median may be off")
+    parser.add_argument("--time-scale", type=float, default=1.0, help="wall seconds per second of the emulated card")
     parser.add_argument("--out", type=Path, help="where to save the result")
     parser.add_argument("--quick", action="store_true", help="two short requests a plan; judges nothing")
     settings = parser.parse_args(arguments)
     torch.set_num_threads(1)
     begin_s = time.perf_counter()
-    cases = list_cases(6, 2) if settings.quick else list_cases()
+    layers, passes = (4, 1) if settings.quick else (LAYERS, PASSES)
+    cases = list_cases(layers, passes)
     requests = 1 if settings.quick else settings.requests
     print(f"{'plan':<31} {'predicted':>9} {'measured':>9} {'median':>8} {'least':>8} {'most':>8} {'late':>7}  bound by")
     rows = []
     for case in cases:
-        rows.append(measure_case(case, requests))
+        rows.append(measure_case(case, requests, settings.time_scale))
         print_row(rows[-1])
     outside = [row["case"] for row in rows if abs(row["error_ratio"]) > settings.tolerance]
     misnamed = [row["case"] for row in rows if row["named_binding"] != row["expected_binding"]]
@@ -236,8 +239,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result = {
         "benchmark": "executor",
         **describe_machine(),
-        "layers": 6 if settings.quick else LAYERS,
+        "layers": layers,
+        "passes": passes,
         "requests": requests,
+        "time_scale": settings.time_scale,
         "tolerance_ratio": settings.tolerance,
         "outside_tolerance": outside,
         "misnamed": misnamed,

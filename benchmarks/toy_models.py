@@ -21,9 +21,17 @@ __all__ = ["ROOT", "builders", "open_paced", "toy_modules"]
 
 
 def open_paced(
-    evaluator: Evaluator, plan: Plan, *, clock: ClockKind = ClockKind.REAL, rates: LinkRates = toy_modules.TOY_LINK
+    evaluator: Evaluator,
+    plan: Plan,
+    *,
+    clock: ClockKind = ClockKind.REAL,
+    rates: LinkRates = toy_modules.TOY_LINK,
+    time_scale: float = 1.0,
 ) -> EmulatedDevice:
-    """An emulated device that spends, on either clock, what the cost model expects of ``plan``."""
+    """An emulated device that spends, on either clock, what the cost model expects of ``plan``.
+
+    ``time_scale`` are wall seconds per emulated second, for the real clock.
+    """
     costs = evaluator.costs_of(plan)
     stacks = {(ref.component, ref.name): ref for ref in evaluator.lifecycle.stacks}
     names = [component.name for component in evaluator.lifecycle.model.components]
@@ -32,4 +40,10 @@ def open_paced(
         ref = stacks[names.index(label.component), label.stack or ""]
         return costs.compute_s[ref.first_slot + (label.layer or 0)]
 
-    return EmulatedDevice(rates=rates, clock=clock, compute_s=compute_s, work_s=lambda index: costs.work_s[index])
+    return EmulatedDevice(
+        rates=rates,
+        clock=clock,
+        compute_s=compute_s,
+        work_s=lambda index: costs.work_s[index],
+        time_scale=time_scale,
+    )

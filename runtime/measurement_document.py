@@ -63,6 +63,10 @@ class MeasuredPasses:
     count: int
     steady: Spread | None
 
+    def __post_init__(self) -> None:
+        if self.count < 1 or self.group < -1:
+            raise InputError(f"{self.count} passes of group {self.group}: groups are counted from 0, passes from 1")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredUse:
@@ -125,6 +129,10 @@ class MeasuredHost:
     refused_pins: tuple[str, ...]
     peak_attach_bytes: int
     pinning: str
+
+    def __post_init__(self) -> None:
+        sizes = (self.pinned_bytes, self.pageable_bytes, self.mapped_bytes, self.courier_bytes)
+        _check_bytes("host memory", *sizes, self.requested_pin_bytes, self.peak_attach_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +205,10 @@ class MeasurementDocument:
     notes: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _check_times("first request", self.first_latency_s)
+        _check_times("first request", self.first_latency_s, self.time_scale or 0.0)
         counts = {"byte_scale": self.byte_scale, "warmup": self.warmup, "repeats": self.repeats}
+        counts |= {name: value for name, value in self.workload.items() if isinstance(value, int)}
+        counts |= {"seed + 1": self.seed + 1, "misses + 1": self.misses + 1}
         for name, count in counts.items():
             if count < 1:
                 raise InputError(f"{name} is {count}: it is at least 1")
@@ -233,6 +243,11 @@ def load_measurement(path: str | Path) -> MeasurementDocument:
         raise InputError(f"{path} is damaged: {error}") from error
 
 
+def encode_measurement(document: MeasurementDocument) -> bytes:
+    """``document`` as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
 def save_measurement(document: MeasurementDocument, folder: Path) -> Path:
     """Write ``document`` into ``folder``, which is made if need be; an existing file is replaced whole or not at all.
 
@@ -244,7 +259,7 @@ def save_measurement(document: MeasurementDocument, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".layerstream-") as drafts:
             draft = Path(drafts) / FILE_NAME
-            draft.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+            draft.write_bytes(encode_measurement(document))
             draft.replace(path.resolve())
     except OSError as error:
         raise InputError(f"cannot write the measurement {path}: {error.strerror or error}") from error

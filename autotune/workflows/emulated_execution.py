@@ -11,27 +11,23 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from autotune.cost_model import Cached, CostModel, view_hosting
 from autotune.profile import Profile
 from autotune.workflows.emulation_notes import describe_emulation, describe_host_work, explain_differences
 from autotune.workflows.execution import CountRequests, Execution, run_requests
+from autotune.workflows.pace import Pace
 from autotune.workflows.run_settings import Emulation, Rounds
 from autotune.workflows.stand_ins import StandIn, build_stand_ins, choose_byte_scale, list_paths, scale_model
 from runtime.devices.emulated import ClockKind, EmulatedDevice
-from runtime.devices.link_rates import LinkRates, PageCache
-from runtime.devices.protocol import Device, Label, MemoryKind
-from runtime.engines.host_rules import PlanHosting, host_plan
-from runtime.engines.protocol import list_stacks
+from runtime.devices.protocol import Device, MemoryKind
+from runtime.engines.host_rules import host_plan
 from runtime.engines.registry import find_engine
 from runtime.errors import InputError
-from runtime.model_spec import ModelSpec, RequestSpec
+from runtime.model_spec import RequestSpec
 from runtime.plan_document import PlanDocument
 from runtime.session import Executable, executable_of
 
 REQUEST_WALL_S = 5.0
 """About how long a request takes on the real clock unless a time scale is given."""
-
-_PAGE_CACHES = {Cached.NOTHING: PageCache.NOTHING, Cached.STREAM: PageCache.STREAM, Cached.ALL: PageCache.ALL}
 
 
 def execute_emulated(
@@ -55,7 +51,17 @@ def execute_emulated(
     rule = find_engine(document.plan.engine).host_rule(model, document.request, executable.host)
     hosting = host_plan(rule, model, document.plan)
     time_scale = emulation.time_scale or choose_time_scale(document.prediction.latency_s)
-    device = _build_device(document, profile, hosting, emulation, byte_scale, time_scale)
+    pace = Pace(profile, document.plan, hosting)
+    capacity_bytes = document.cap.effective_bytes if emulation.capacity_bytes is None else emulation.capacity_bytes
+    device = EmulatedDevice(
+        rates=pace.rates,
+        capacity_bytes=capacity_bytes,
+        clock=ClockKind(emulation.clock),
+        compute_s=pace.layer_s,
+        work_s=pace.work_s,
+        byte_scale=byte_scale,
+        time_scale=time_scale,
+    )
     scaled = scale_model(model, byte_scale)
     modules = build_stand_ins(scaled, seed)
     try:
@@ -87,7 +93,7 @@ def execute_emulated(
             describe_emulation(emulation.clock, byte_scale, time_scale),
             *notes,
             *explain_differences(document, hosting),
-            *(describe_host_work(report.typical, time_scale) if emulation.clock == "real" else ()),
+            *(describe_host_work(report.typical, time_scale, pace) if emulation.clock == "real" else ()),
         ),
     )
 
@@ -119,45 +125,6 @@ def check_profile(document: PlanDocument, profile: Profile) -> tuple[str, ...]:
         f"the profile {profile.digest} is not the one that the plan was made from, {document.profile_id}: the device "
         "is as fast as the profile says, the prediction is the plan's",
     )
-
-
-def _build_device(
-    document: PlanDocument,
-    profile: Profile,
-    hosting: PlanHosting,
-    emulation: Emulation,
-    byte_scale: int,
-    time_scale: float,
-) -> EmulatedDevice:
-    rates, model = profile.rates, document.model
-    costs = CostModel(profile.facts, rates).costs_of(document.plan, view_hosting(hosting))
-    slots = {(model.components[ref.component].name, ref.name): ref.first_slot for ref in list_stacks(model)}
-
-    def compute_s(label: Label) -> float:
-        return costs.compute_s[slots[label.component, label.stack or ""] + (label.layer or 0)]
-
-    capacity_bytes = emulation.capacity_bytes
-    return EmulatedDevice(
-        rates=LinkRates(
-            pinned_bytes_per_s=rates.pinned_bytes_per_s,
-            pageable_bytes_per_s=rates.pageable_bytes_per_s,
-            d2h_bytes_per_s=rates.d2h_bytes_per_s,
-            disk_bytes_per_s=rates.disk_bytes_per_s,
-            page_cache=_list_cached(model, hosting),
-        ),
-        capacity_bytes=document.cap.effective_bytes if capacity_bytes is None else capacity_bytes,
-        clock=ClockKind(emulation.clock),
-        compute_s=compute_s,
-        work_s=lambda index: costs.work_s[index],
-        byte_scale=byte_scale,
-        time_scale=time_scale,
-    )
-
-
-def _list_cached(model: ModelSpec, hosting: PlanHosting) -> dict[str, PageCache]:
-    """What the page cache keeps of each component's mapped layers."""
-    views = zip(model.components, view_hosting(hosting), strict=True)
-    return {component.name: _PAGE_CACHES[view[1]] for component, view in views if view is not None}
 
 
 def _list_activations(profile: Profile) -> list[int]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from autotune.workflows.pace import Pace
 from autotune.workflows.run_settings import Clock
+from runtime.devices.protocol import Label
 from runtime.engines.host_rules import PlanHosting
 from runtime.intervals import overlap_s
 from runtime.measurement import RequestMeasurement
@@ -42,17 +44,22 @@ def explain_differences(document: PlanDocument, hosting: PlanHosting) -> Iterato
             )
 
 
-def describe_host_work(request: RequestMeasurement | None, time_scale: float) -> tuple[str, ...]:
-    """What the host did between the layers of a pass, which the real clock counts and the prediction does not."""
+def describe_host_work(request: RequestMeasurement | None, time_scale: float, pace: Pace) -> tuple[str, ...]:
+    """What this machine added to ``request``, which the real clock counts and the prediction does not.
+
+    Between the layers of a pass the host works; inside of a layer it sleeps, and wakes up late.
+    """
     runs = request.runs if request is not None else ()
-    pairs = [(one, other) for one, other in pairwise(runs) if one.pass_index == other.pass_index]
-    if request is None or not pairs:
+    if request is None or not runs:
         return ()
     waiting = [(stall.start_s, stall.end_s) for stall in request.stalls]
-    gaps = [(one.end_s, other.wanted_s) for one, other in pairs]
-    work_s = sum(end - start - overlap_s((start, end), waiting) for start, end in gaps)
+    gaps = [(one.end_s, other.wanted_s) for one, other in pairwise(runs) if one.pass_index == other.pass_index]
+    between_s = sum(end - start - overlap_s((start, end), waiting) for start, end in gaps)
+    planned_s = sum(pace.layer_s(Label(run.component, run.stack, run.layer)) for run in runs)
+    late_s = sum(run.end_s - run.start_s for run in runs) - planned_s
+    wall_us = (between_s + late_s) * time_scale / len(runs) * 1e6
     return (
-        f"between layers the host itself worked for {format_seconds(work_s)} of a request, "
-        f"{format_percent(work_s / request.latency_s)} of it ({work_s * time_scale / len(gaps) * 1e6:,.0f} wall "
-        "microseconds a layer): a larger --time-scale makes that share smaller",
+        f"of a request {format_seconds(between_s)} are the host's own work between layers and {format_seconds(late_s)} "
+        f"late wake-ups in them, {format_percent((between_s + late_s) / request.latency_s)} of it in all "
+        f"({wall_us:,.0f} wall microseconds a layer): a larger --time-scale makes that share smaller",
     )

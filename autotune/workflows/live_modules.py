@@ -10,10 +10,10 @@ from torch import nn
 
 from autotune.catalog.built_component import BuiltComponent, InputFactory
 from autotune.live_components import build_live_component
+from runtime.describe_module import describe_module
 from runtime.errors import SessionError
 from runtime.forward_wrap import Forward, ForwardWrap
 from runtime.model_spec import ComponentSpec, LayerSpec, StackSpec, UseSpec
-from runtime.describe_module import describe_module
 
 # Where the library's module lies in a ``LiveComponent``.
 _MODULE = "module"
