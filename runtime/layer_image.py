@@ -44,6 +44,11 @@ class LayerImage:
         self.host_buffers: DeviceBuffers = []
         self._dtypes = {str(weight.dtype): weight.dtype for weight in self.weights}
         self._order = [name for name, count in self.layout.buffer_elements.items() if count]
+        starts = zip(self.weights, self.layout.starts, strict=True)
+        self._places = [
+            (weight, self._order.index(str(weight.dtype)) if weight.span else -1, start) for weight, start in starts
+        ]
+        self._shown_by = [(weight.owner, weight.attribute) for weight in self.weights]
         self._host_views: list[torch.Tensor] = [weight.current() for weight in self.weights]
 
     @property
@@ -85,26 +90,31 @@ class LayerImage:
 
     def views(self, buffers: DeviceBuffers) -> list[torch.Tensor]:
         """Each weight inside ``buffers``."""
-        by_name = dict(zip(self._order, buffers, strict=True))
-        found = []
-        for weight, start in zip(self.weights, self.layout.starts, strict=True):
-            buffer = by_name.get(str(weight.dtype))
-            if buffer is None:
-                some = buffers[0].device if buffers else weight.device
-                found.append(torch.empty_strided(weight.shape, weight.stride, dtype=weight.dtype, device=some))
-            else:
-                found.append(weight.view_of(buffer, start))
-        return found
+        offsets = [buffer.storage_offset() for buffer in buffers]
+        return [
+            buffers[index].as_strided(weight.shape, weight.stride, offsets[index] + start)
+            if weight.span
+            else torch.empty_strided(
+                weight.shape,
+                weight.stride,
+                dtype=weight.dtype,
+                device=buffers[0].device if buffers else weight.device,
+            )
+            for weight, index, start in self._places
+        ]
 
     def show(self, buffers: DeviceBuffers) -> None:
         """Let the module compute with ``buffers``."""
-        for weight, view in zip(self.weights, self.views(buffers), strict=True):
-            weight.show(view)
+        self._show(self.views(buffers))
 
     def show_host(self) -> None:
         """Let the module show what waits on the host."""
-        for weight, view in zip(self.weights, self._host_views, strict=True):
-            weight.show(view)
+        self._show(self._host_views)
+
+    def _show(self, views: list[torch.Tensor]) -> None:
+        # Twice per layer and pass for every weight: a method call each would be half of what the executor costs.
+        for (owner, attribute), view in zip(self._shown_by, views, strict=True):
+            setattr(owner, attribute, view)
 
     def drop_host(self) -> None:
         """Give up the host copy of a layer that is on the device for good."""

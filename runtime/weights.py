@@ -17,6 +17,7 @@ class Weight:
 
     Attributes:
         name: dotted, inside the component.
+        owner, attribute: what holds it: a parameter and ``data``, or a tensor of a subclass and the inner name.
         original: the tensor as it was found; None once it was given up for a host copy.
         requires_grad: whether its parameter records gradients.
         shape, stride, dtype, device: as found; they never change.
@@ -24,12 +25,12 @@ class Weight:
     """
 
     __slots__ = (
-        "_attribute",
-        "_owner",
+        "attribute",
         "device",
         "dtype",
         "name",
         "original",
+        "owner",
         "requires_grad",
         "shape",
         "span",
@@ -39,7 +40,7 @@ class Weight:
     def __init__(self, name: str, owner: torch.Tensor, attribute: str) -> None:
         tensor: torch.Tensor = getattr(owner, attribute)
         self.name = name
-        self._owner, self._attribute = owner, attribute
+        self.owner, self.attribute = owner, attribute
         self.original: torch.Tensor | None = tensor.detach()
         self.shape, self.stride = tensor.shape, tensor.stride()
         self.requires_grad = owner.requires_grad
@@ -59,16 +60,12 @@ class Weight:
 
     def current(self) -> torch.Tensor:
         """What the module shows now."""
-        shown: torch.Tensor = getattr(self._owner, self._attribute)
+        shown: torch.Tensor = getattr(self.owner, self.attribute)
         return shown
 
     def show(self, tensor: torch.Tensor) -> None:
         """Let the module compute with ``tensor``, which has the weight's shape, stride and dtype."""
-        setattr(self._owner, self._attribute, tensor)
-
-    def view_of(self, buffer: torch.Tensor, start: int) -> torch.Tensor:
-        """The weight inside ``buffer``, a one-dimensional tensor of its dtype, from element ``start`` on."""
-        return buffer.as_strided(self.shape, self.stride, buffer.storage_offset() + start)
+        setattr(self.owner, self.attribute, tensor)
 
     def spanned(self, tensor: torch.Tensor) -> torch.Tensor:
         """``tensor``, which has the weight's layout, as the one-dimensional piece of storage that it spans."""
