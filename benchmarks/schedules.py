@@ -13,6 +13,9 @@ Limits, from weak to strong assumptions:
 - *in order*: the earliest schedule within the window that copies layers in running order, which for equal layers is the
   earliest of all.
 
+Whole requests are compared, too, for uses of few and of many passes: there the copies before the first pass count, and
+those that a use queues for a pass that does not come.
+
 No replayed schedule may be faster than its limit: the benchmark checks that, too. The window *allows* the plain bound
 where the limit of any order is not above it. Grid: equal layers of every length, residency, prefetch, policy and ratio
 of copy to compute below; then random unequal layers. Nothing is timed; the same arguments give the same result. The
@@ -26,7 +29,7 @@ import math
 import random
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -43,6 +46,7 @@ LENGTHS = (4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 60)
 PREFETCHES = (1, 2, 3, 4, 6, 8, 16, 32)
 RATIOS = (0.25, 1 / 3, 0.5, 0.75, 1.0, 4 / 3, 2.0, 3.0, 4.0)
 UNEQUAL_CASES = 2_000
+REQUEST_PASSES = (1, 2, 4, 8, 20, 49)
 TOPUP = "topup"
 CLOSE_RATIO, LOSS_RATIO = 0.97, 0.01
 _EPSILON = 1e-9
@@ -72,6 +76,8 @@ class Comparison:
         server_s, server_bytes: a steady pass of the server's schedule, and its peak.
         prefetch, topup_s, topup_bytes: the placement of ``topup`` that was chosen, with the same figures.
         plain_s, any_order_s, in_order_s: see the module; for the window that ``topup`` really takes.
+        in_order_at_server_bytes_s: the same for all the bytes that the server takes. Where ``topup`` takes fewer, the
+            next larger prefetch would take more: windows come in steps of whole layers.
     """
 
     layers: Layers
@@ -84,6 +90,7 @@ class Comparison:
     plain_s: float
     any_order_s: float
     in_order_s: float
+    in_order_at_server_bytes_s: float
 
     @property
     def loss_ratio(self) -> float:
@@ -108,9 +115,9 @@ class Comparison:
 
 
 @lru_cache(maxsize=256)
-def make_evaluator(layers: Layers, engine: str) -> Evaluator:
-    """An evaluator of one stack that runs until it is steady."""
-    stack = builders.ToyStack(compute_ms=layers.compute_ms, copy_ms=layers.copy_ms, passes=_PASSES)
+def make_evaluator(layers: Layers, engine: str, passes: int) -> Evaluator:
+    """An evaluator of one stack in one use of ``passes`` passes."""
+    stack = builders.ToyStack(compute_ms=layers.compute_ms, copy_ms=layers.copy_ms, passes=passes)
     toy = builders.ToyComponent(stacks={"blocks": stack}, is_dit=True)
     evaluator: Evaluator = builders.build_evaluator({"transformer": toy}, engine=engine)
     return evaluator
@@ -120,8 +127,14 @@ def make_evaluator(layers: Layers, engine: str) -> Evaluator:
 def replay(layers: Layers, engine: str, prefetch: int, resident: int, policy: Policy) -> tuple[float, int]:
     """Seconds of a steady pass, and the most bytes of the stack on the device."""
     placement = builders.streamed(prefetch=prefetch, resident=resident, policy=policy)
-    evaluation = make_evaluator(layers, engine).evaluate(builders.build_plan(placement, engine=engine))
+    evaluation = make_evaluator(layers, engine, _PASSES).evaluate(builders.build_plan(placement, engine=engine))
     return evaluation.uses[0].passes[0].steady_s, max(phase.streamed_bytes for phase in evaluation.phases)
+
+
+def replay_request(layers: Layers, engine: str, placement: Placement, passes: int) -> float:
+    """Seconds of a later request of one use of ``passes`` passes."""
+    plan = builders.build_plan(placement, engine=engine)
+    return make_evaluator(layers, engine, passes).evaluate(plan).latency_s
 
 
 def find_most_prefetch(layers: Layers, resident: int, policy: Policy, allowed_bytes: int) -> int | None:
@@ -251,6 +264,7 @@ def compare(layers: Layers, prefetch: int, resident: int, policy: Policy) -> Com
         plain_s=compute_steady_bound_s(compute_s, [size / rate for size in sizes]),
         any_order_s=compute_any_order_bound_s(compute_s, sizes, window, rate),
         in_order_s=compute_in_order_s(compute_s, sizes, window, rate),
+        in_order_at_server_bytes_s=compute_in_order_s(compute_s, sizes, server_bytes - kept_bytes, rate),
     )
 
 
@@ -288,6 +302,24 @@ def compare_unequal(cases: int, seed: int = 1) -> list[Comparison]:
     return found
 
 
+def compare_requests(equal: Sequence[Comparison], passes: int) -> dict[str, object]:
+    """Whole requests of the placements in ``equal``, with the same prefetch of ``topup`` as for steady passes."""
+    losses = []
+    for one in equal:
+        ours = replace(one.placement, prefetch=one.prefetch or 1)
+        server_s = replay_request(one.layers, builders.SGLANG, one.placement, passes)
+        losses.append(replay_request(one.layers, TOPUP, ours, passes) / server_s - 1)
+    return {
+        "passes": passes,
+        "cases": len(losses),
+        "faster": sum(loss < -_EPSILON for loss in losses),
+        "equal": sum(abs(loss) <= _EPSILON for loss in losses),
+        "slower": sum(loss > _EPSILON for loss in losses),
+        "mean_speedup_ratio": sum(1 / (1 + loss) - 1 for loss in losses) / len(losses),
+        "most_loss_ratio": max(losses),
+    }
+
+
 def summarise(name: str, found: Sequence[Comparison]) -> dict[str, object]:
     """Counts, and the losses in words."""
     fitting = [one for one in found if one.prefetch is not None]
@@ -301,6 +333,9 @@ def summarise(name: str, found: Sequence[Comparison]) -> dict[str, object]:
         "equal": sum(abs(one.loss_ratio) <= _EPSILON for one in fitting),
         "slower": len(losses),
         "slower_by_more_than_1_percent": sum(one.loss_ratio > LOSS_RATIO for one in losses),
+        "server_faster_than_in_order_at_its_bytes": sum(
+            one.server_s < one.in_order_at_server_bytes_s * (1 - 1e-6) for one in found
+        ),
         "mean_speedup_ratio": sum(gains) / len(gains),
         "most_speedup_ratio": max(gains),
         "losses": [one.describe() for one in losses],
@@ -359,7 +394,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "seed": settings.seed,
         "equal_layers": summarise("equal layers", equal),
         "unequal_layers": summarise("unequal layers", unequal),
+        "whole_requests": [compare_requests(equal, passes) for passes in REQUEST_PASSES],
     }
+    for row in result["whole_requests"]:
+        print("whole requests: " + ", ".join(f"{key} {value}" for key, value in row.items()))
     finish(result, settings.out)
     failed = (
         result["equal_layers"]["slower"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
-from runtime.devices.protocol import Device, MemoryKind
-from runtime.errors import DeviceMemoryError
+from runtime.devices.protocol import MemoryKind
+from runtime.errors import DeviceMemoryError, SessionError
+from runtime.execution_context import ExecutionContext
 from runtime.forward_wrap import Forward
 from runtime.streamer import PassListener, Streamer
 
@@ -23,8 +25,8 @@ class UseDirector(Protocol[_Component_contra]):
         """``runner`` is called: its use begins if it has not."""
         ...
 
-    def leave(self, runner: _Component_contra, /) -> None:
-        """The outermost call of ``runner`` is over."""
+    def leave(self, runner: _Component_contra, /, *, ends: bool) -> None:
+        """The outermost call of ``runner`` is over; ``ends`` says whether its use may be over with it."""
         ...
 
     def failed(self) -> None:
@@ -35,84 +37,102 @@ class UseDirector(Protocol[_Component_contra]):
 class CallGate(Generic[Component]):
     """Counts the calls of one component that are open, and makes the wraps that count them.
 
+    All that the wraps do themselves is shielded from interrupts; what they call is not.
+
     Attributes:
         depth: calls that are open.
     """
 
-    def __init__(self, runner: Component, director: UseDirector[Component], device: Device) -> None:
+    def __init__(self, runner: Component, director: UseDirector[Component], context: ExecutionContext) -> None:
         self.depth = 0
-        self._runner, self._director, self._device = runner, director, device
+        self._thread = 0
+        self._runner, self._director = runner, director
+        self._device, self._shield = context.device, context.shield
 
-    def wrap_call(self, forward: Forward) -> Forward:
-        """A call of the component, or of a part of it."""
-
-        def call(*args: object, **kwargs: object) -> object:
-            self._open()
-            try:
-                result = forward(*args, **kwargs)
-            except BaseException as error:
-                self._fail(error)
-                raise
-            self._close()
-            return result
-
-        return call
+    def wrap_part(self, forward: Forward) -> Forward:
+        """A call of a part of the component: it begins a use, but does not end one, for other parts may follow."""
+        return self._wrap(forward, (), ends=False)
 
     def wrap_owner(self, streamers: Sequence[Streamer], forward: Forward) -> Forward:
-        """A call of the module that holds, and runs, the layers of ``streamers``."""
+        """A call of the component, or of the module that holds, and runs, the layers of ``streamers``."""
+        return self._wrap(forward, streamers, ends=True)
+
+    def _wrap(self, forward: Forward, streamers: Sequence[Streamer], *, ends: bool) -> Forward:
+        shield = self._shield
 
         def call(*args: object, **kwargs: object) -> object:
-            self._open()
-            for streamer in streamers:
-                streamer.enter_owner()
+            shield.hold()
             try:
-                result = forward(*args, **kwargs)
-            except BaseException as error:
-                for streamer in streamers:
-                    streamer.leave_owner()
-                self._fail(error)
-                raise
-            for streamer in streamers:
-                streamer.leave_owner()
-            self._close()
+                self._open()
+                try:
+                    for streamer in streamers:
+                        streamer.enter_owner()
+                    try:
+                        shield.let_go()
+                        try:
+                            result = forward(*args, **kwargs)
+                        finally:
+                            shield.hold()
+                    finally:
+                        for streamer in streamers:
+                            streamer.leave_owner()
+                except BaseException as error:
+                    self._fail(error)
+                    raise
+                self._close(ends=ends)
+            finally:
+                shield.let_go()
             return result
 
         return call
 
     def wrap_layer(self, streamer: Streamer, layer: int, forward: Forward) -> Forward:
         """A call of one streamed layer."""
+        shield = self._shield
 
         def call(*args: object, **kwargs: object) -> object:
-            self._open()
+            shield.hold()
             try:
-                streamer.enter(layer)
+                self._open()
                 try:
-                    result = forward(*args, **kwargs)
-                except BaseException:
-                    streamer.fail(layer)
+                    streamer.enter(layer, args, kwargs)
+                    try:
+                        shield.let_go()
+                        try:
+                            result = forward(*args, **kwargs)
+                        finally:
+                            shield.hold()
+                        result = streamer.leave(layer, result)
+                    except BaseException:
+                        streamer.fail(layer)
+                        raise
+                except BaseException as error:
+                    self._fail(error)
                     raise
-                streamer.leave(layer)
-            except BaseException as error:
-                self._fail(error)
-                raise
-            self._close()
+                self._close(ends=True)
+            finally:
+                shield.let_go()
             return result
 
         return call
 
     def _open(self) -> None:
+        thread = threading.get_ident()
         if not self.depth:
             self._director.enter(self._runner)
+            self._thread = thread
+        elif thread != self._thread:
+            raise SessionError(f"two threads call {self._runner.name} at once: a session serves one request at a time")
         self.depth += 1
 
-    def _close(self) -> None:
+    def _close(self, *, ends: bool) -> None:
         self.depth -= 1
         if not self.depth:
-            self._director.leave(self._runner)
+            self._director.leave(self._runner, ends=ends)
 
     def _fail(self, error: BaseException) -> None:
         """The call has failed; the outermost one gives everything back and says in one sentence what ran out."""
-        self.depth = max(0, self.depth - 1)
+        self.depth -= 1
         if self.depth:
             return
         peak_bytes = self._device.memory().peak_bytes[MemoryKind.WEIGHTS]
@@ -128,8 +148,8 @@ def wrap_first(listener: PassListener, stack: str, forward: Forward) -> Forward:
     """The first layer of a stack that does not stream: a pass begins."""
 
     def call(*args: object, **kwargs: object) -> object:
-        if listener.in_use:
-            listener.begin_pass(stack)
+        listener.before_layer()
+        listener.begin_pass(stack)
         return forward(*args, **kwargs)
 
     return call
@@ -139,10 +159,11 @@ def wrap_last(listener: PassListener, stack: str, forward: Forward) -> Forward:
     """Its last layer: the pass is over."""
 
     def call(*args: object, **kwargs: object) -> object:
-        result = forward(*args, **kwargs)
-        if listener.in_use:
-            listener.end_pass(stack)
-        return result
+        try:
+            return forward(*args, **kwargs)
+        finally:
+            if listener.in_use:
+                listener.end_pass(stack)
 
     return call
 
@@ -150,7 +171,9 @@ def wrap_last(listener: PassListener, stack: str, forward: Forward) -> Forward:
 def wrap_table(device: torch.device, forward: Forward) -> Forward:
     """A table that stays on the host: looks the rows up there and brings only them to the device."""
 
-    def call(ids: torch.Tensor, *args: object, **kwargs: object) -> object:
-        return forward(ids.to("cpu"), *args, **kwargs).to(device)
+    def call(*args: Any, **kwargs: Any) -> object:  # noqa: ANN401 - as the module's own
+        here = [arg.to("cpu") if isinstance(arg, torch.Tensor) else arg for arg in args]
+        named = {name: arg.to("cpu") if isinstance(arg, torch.Tensor) else arg for name, arg in kwargs.items()}
+        return forward(*here, **named).to(device)
 
     return call

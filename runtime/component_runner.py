@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,6 +19,7 @@ from runtime.execution_context import ExecutionContext
 from runtime.fixed_weights import FixedWeights, MovedComponent, image_buffers, image_each
 from runtime.forward_wrap import ForwardWrap
 from runtime.hosting import COURIER_SLOTS, HostTier
+from runtime.layer_guard import LayerGuard
 from runtime.layer_image import LayerImage
 from runtime.model_spec import PassGroup
 from runtime.module_binding import BoundComponent, BoundStack
@@ -27,6 +29,9 @@ from runtime.program import Action, Op, StackRef
 from runtime.residency import Lifetime, Mode, resident_layers
 from runtime.stack_peak import peak_streamed_bytes
 from runtime.streamer import StackResidency, Streamer
+
+# Methods by which pipelines call a component.
+_ENTRIES = ("forward", "decode", "encode")
 
 _STACK_OPS = frozenset({Op.H2D, Op.H2D_BLOCKING, Op.RELEASE, Op.PLACE, Op.DRAIN})
 
@@ -45,6 +50,7 @@ class ComponentRunner:
 
     Attributes:
         index, name: of the component in its model.
+        bound: its module.
         life: the host-side state that its engine keeps.
         placement: how it is kept.
         position: which use of the request it is in; None outside of uses, and in one that the request does not name.
@@ -57,14 +63,15 @@ class ComponentRunner:
     ) -> None:
         self.index, self.name, self.placement = index, bound.spec.name, placement
         self.life: ComponentLife = around.lifecycle.make_life(index, placement)
-        self._gate = CallGate(self, around.director, around.context.device)
+        self._gate = CallGate(self, around.director, around.context)
         self.position: int | None = None
         self.in_use = False
         self.streamers: dict[str, Streamer] = {}
-        self._bound, self._hosting, self._around = bound, hosting, around
+        self.bound, self._hosting, self._around = bound, hosting, around
         self._hosted: dict[int, list[LayerImage]] = {}
         self._fixed: list[FixedWeights] = []
         self._moved: MovedComponent | None = None
+        self._guard: LayerGuard | None = None
         self._wraps: list[ForwardWrap] = []
         self._done: list[int] = []
         self._groups: dict[str, int] = {}
@@ -82,10 +89,10 @@ class ComponentRunner:
         Raises:
             DeviceMemoryError: it does not fit.
         """
-        bound, around = self._bound, self._around
+        bound = self.bound
+        _ = bound.aliases  # known only while nothing has moved
         bound.module.__dict__[OWN_MARK] = True
-        label = Label(self.name)
-        self._fix([*image_buffers(bound.module, self.name)], MemoryKind.BUFFERS)
+        self._fix(image_buffers(bound.module, self.name), MemoryKind.BUFFERS)
         if self.placement.mode is Mode.LAYERWISE_OFFLOAD:
             self._attach_streamed()
             return
@@ -93,25 +100,30 @@ class ComponentRunner:
         images += image_each(bound.rest)
         if self.placement.mode is Mode.RESIDENT:
             self._fix(images, MemoryKind.WEIGHTS)
+            self._wraps += [ForwardWrap(part, self._gate.wrap_part) for part in _called_children(bound.module)]
         else:
-            self._moved = MovedComponent(label, images, around.context)
-        for part in [bound.module, *_called_children(bound.module)]:
-            self._wraps.append(ForwardWrap(part, self._gate.wrap_call))
+            self._moved = MovedComponent(Label(self.name), images, self._around.context)
+            self._moved.host()
+            self._guard = LayerGuard(bound.module, self.before_layer)
+            self._guard.close()
+        self._wrap_entries()
         for stack in bound.stacks:
             self._wraps.append(ForwardWrap(stack.layers[0], partial(wrap_first, self, stack.spec.name)))
             self._wraps.append(ForwardWrap(stack.layers[-1], partial(wrap_last, self, stack.spec.name)))
 
     def _attach_streamed(self) -> None:
-        bound = self._bound
+        bound = self.bound
         # Largest first: a module that lies on the device is emptied before anything else takes room there.
-        order = sorted(range(len(bound.stacks)), key=lambda index: -bound.stacks[index].spec.run_bytes)
-        images = self._hosted
-        for index in order:
-            images[index] = self._host_stack(bound.stacks[index], self._hosting.stacks[index].tiers)
+        for index in sorted(range(len(bound.stacks)), key=lambda index: -bound.stacks[index].spec.run_bytes):
+            self._hosted[index] = [LayerImage(weights) for weights in bound.stacks[index].weights]
+            self._host_stack(bound.stacks[index], self._hosted[index], self._hosting.stacks[index].tiers)
         self._fix(image_each(bound.rest), MemoryKind.WEIGHTS)
         for index, stack in enumerate(bound.stacks):
-            self.streamers[stack.spec.name] = self._build_streamer(stack, images[index])
-            del images[index]
+            images = self._hosted[index]
+            with self._around.context.shield.held():
+                self.streamers[stack.spec.name] = self._build_streamer(stack, images)
+                del self._hosted[index]
+            self._open_courier(self.streamers[stack.spec.name], images)
         self.perform(self.life.load())
         for stack in bound.stacks:
             streamer = self.streamers[stack.spec.name]
@@ -119,23 +131,31 @@ class ComponentRunner:
                 self._wraps.append(ForwardWrap(module, partial(self._gate.wrap_layer, streamer, layer)))
             if stack.owner is not bound.module:
                 self._wraps.append(ForwardWrap(stack.owner, partial(self._gate.wrap_owner, [streamer])))
-        own = [self.streamers[stack.spec.name] for stack in bound.stacks if stack.owner is bound.module]
-        self._wraps.append(ForwardWrap(bound.module, partial(self._gate.wrap_owner, own)))
+        self._wrap_entries()
         device = self._around.context.device.torch_device
         self._wraps += [ForwardWrap(table, partial(wrap_table, device)) for table in bound.tables]
 
-    def _host_stack(self, stack: BoundStack, tiers: Sequence[HostTier | None]) -> list[LayerImage]:
-        images = [LayerImage(weights) for weights in stack.weights]
+    def _wrap_entries(self) -> None:
+        """See calls of the component itself, by any of the names that it is called by."""
+        module = self.bound.module
+        owned = [stack.spec.name for stack in self.bound.stacks if stack.owner is module]
+        own = [self.streamers[name] for name in owned if name in self.streamers]
+        for method in _ENTRIES:
+            if callable(getattr(module, method, None)):
+                self._wraps.append(ForwardWrap(module, partial(self._gate.wrap_owner, own), method))
+
+    def _host_stack(self, stack: BoundStack, images: list[LayerImage], tiers: Sequence[HostTier | None]) -> None:
+        context = self._around.context
         for layer, (image, tier) in enumerate(zip(images, tiers, strict=True)):
-            # A permanent resident is placed straight from where it lies.
-            self._around.context.store.host(image, tier or HostTier.MAPPED, Label(self.name, stack.spec.name, layer))
-        return images
+            with context.shield.held():
+                # A permanent resident is placed straight from where it lies.
+                context.store.host(image, tier or HostTier.MAPPED, Label(self.name, stack.spec.name, layer))
 
     def _build_streamer(self, stack: BoundStack, images: list[LayerImage]) -> Streamer:
         around, count = self._around, len(images)
         name = stack.spec.name
         ref = next(ref for ref in around.lifecycle.stacks if ref.component == self.index and ref.name == name)
-        streamer = Streamer(
+        return Streamer(
             stack,
             images,
             ref,
@@ -148,18 +168,25 @@ class ComponentRunner:
             listener=self,
             context=around.context,
         )
-        permanent = self.placement.permanent_layers(count)
-        shipped = [
-            image for layer, image in enumerate(images) if image.tier is HostTier.MAPPED and layer not in permanent
-        ]
-        if any(image.size_bytes for image in shipped):
-            slot_bytes = max(image.size_bytes for image in shipped)
-            try:
-                streamer.stack.courier = around.context.device.open_courier(slot_bytes)
-                around.context.store.courier_bytes += COURIER_SLOTS * slot_bytes
-            except PinError as error:  # layers are then copied as pageable ones
-                around.context.store.ledger.refused.append((f"{self.name}.{name}: courier", str(error)))
-        return streamer
+
+    def _open_courier(self, streamer: Streamer, images: Sequence[LayerImage]) -> None:
+        context, permanent = self._around.context, self.placement.permanent_layers(len(images))
+        slot_bytes = max(
+            (
+                image.size_bytes
+                for layer, image in enumerate(images)
+                if image.tier is HostTier.MAPPED and layer not in permanent
+            ),
+            default=0,
+        )
+        if not slot_bytes:
+            return
+        try:
+            with context.shield.held():
+                streamer.stack.courier = context.device.open_courier(slot_bytes)
+            context.store.courier_bytes += COURIER_SLOTS * slot_bytes
+        except PinError as error:  # layers are then copied as pageable ones
+            context.store.ledger.refused.append((f"{streamer.stack.label}: courier", str(error)))
 
     def _window_bytes(self, ref: StackRef, images: Sequence[LayerImage]) -> int:
         fresh = self._around.lifecycle.make_life(self.index, self.placement).schedules[ref.name]
@@ -168,25 +195,35 @@ class ComponentRunner:
         return peak_streamed_bytes(fresh, sizes, ref.first_slot)
 
     def _fix(self, images: list[LayerImage], kind: MemoryKind) -> None:
-        fixed = FixedWeights(Label(self.name), images, self._around.context.device, kind)
+        fixed = FixedWeights(Label(self.name), images, self._around.context, kind)
         self._fixed.append(fixed)
         fixed.place()
 
     def detach(self) -> None:
-        """Leave the module as it was found, whatever state the component is in."""
-        for wrap in reversed(self._wraps):
-            wrap.remove()
-        for streamer in self.streamers.values():
-            streamer.stack.close()
-        for image in (image for images in self._hosted.values() for image in images):  # attaching did not get far
-            image.restore(lambda _host, _device: None, None)
-        if self._moved is not None:
-            self._moved.restore()
-        for fixed in self._fixed:
-            fixed.restore()
-        self._wraps, self._fixed, self._moved = [], [], None
-        self.streamers = {}
-        self._bound.module.__dict__.pop(OWN_MARK, None)
+        """Leave the module as it was found, whatever state the component is in; one failure stops nothing."""
+        with ExitStack() as steps:
+            steps.callback(self.bound.module.__dict__.pop, OWN_MARK, None)
+            steps.callback(self._join_aliases)
+            for fixed in self._fixed:
+                steps.callback(fixed.restore)
+            if self._moved is not None:
+                steps.callback(self._moved.restore)
+            for image in (image for images in self._hosted.values() for image in images):
+                steps.callback(image.restore, lambda _host, _device: None, None)  # attaching did not get far
+            for streamer in self.streamers.values():
+                steps.callback(streamer.stack.close)
+            if self._guard is not None:
+                steps.callback(self._guard.open)
+            for wrap in self._wraps:
+                steps.callback(wrap.remove)
+        self._wraps, self._fixed, self._moved, self._guard = [], [], None, None
+        self._hosted, self.streamers = {}, {}
+
+    def _join_aliases(self) -> None:
+        """Parameters that were one memory are one again."""
+        for first, *others in self.bound.aliases:
+            for other in others:
+                other.show(first.current())
 
     # The life of a use.
 
@@ -198,9 +235,11 @@ class ComponentRunner:
                 self._streamer_of(op, argument).stack.perform(action)
                 continue
             self._around.context.log(action)
-            if op == Op.UP and self._moved is not None:
+            if op == Op.UP and self._moved is not None and self._guard is not None:
                 self._moved.up()
-            elif op == Op.DOWN and self._moved is not None:
+                self._guard.open()
+            elif op == Op.DOWN and self._moved is not None and self._guard is not None:
+                self._guard.close()
                 self._moved.down()
             elif op == Op.END_USE:
                 for streamer in self.streamers.values():
@@ -226,11 +265,11 @@ class ComponentRunner:
 
     def abort(self) -> None:
         """After a failure: back to what is on the device between requests."""
-        self._gate.depth = 0
         self.stop_use()
         for streamer in self.streamers.values():
             streamer.abort()
-        if self._moved is not None:
+        if self._moved is not None and self._guard is not None:
+            self._guard.close()
             self._moved.drop()
             self.life.on_device = False
 

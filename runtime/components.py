@@ -34,6 +34,14 @@ class ComponentSource:
         unknown = sorted(set(names) - {component.name for component in model.components})
         if unknown:
             raise SessionError(f"the plan has no component {', '.join(unknown)}")
+        if not isinstance(source, Mapping) and not hasattr(source, "__dict__"):
+            raise SessionError(
+                f"modules cannot be found in a {type(source).__name__}: give a pipeline, a mapping of component names "
+                "to modules, or one module"
+            )
+        twice = sorted(name for name in set(names.values()) if list(names.values()).count(name) > 1)
+        if twice:
+            raise SessionError(f"two components of the plan are given the same module: {', '.join(map(str, twice))}")
         self._source, self._model, self._names = source, model, names
         self._is_pipeline = not isinstance(source, (nn.Module, Mapping))
         if self._is_pipeline and not any(True for _ in self._candidates()):
@@ -49,7 +57,8 @@ class ComponentSource:
     def find_present(self) -> dict[str, nn.Module]:
         """The components that are there now, in the model's order."""
         self._found = {}
-        return self._look_for_new()
+        self._found = self._look_for_new()
+        return dict(self._found)
 
     def module(self, name: str) -> nn.Module:
         """The module of a component that was found."""
@@ -77,6 +86,7 @@ class ComponentSource:
             self._pending = None  # attaching calls no module, but what it reads may
             try:
                 pending(new)
+                self._found.update(new)
             finally:
                 self._pending = pending
         if len(self._found) == len(self._model.components):
@@ -113,6 +123,8 @@ class ComponentSource:
         return {component.name: new[component.name] for component in self._model.components if component.name in new}
 
     def _find_by_class(self, class_name: str, there: Mapping[str, Any], known: set[int]) -> nn.Module | None:
+        if sum(component.class_name == class_name for component in self._model.components) > 1:
+            return None
         same = [
             module
             for module in {id(module): module for module in there.values() if module is not None}.values()

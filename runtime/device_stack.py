@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import torch
 from torch import nn
@@ -46,7 +47,7 @@ class DeviceStack:
 
     Attributes:
         live: layers on the device.
-        labels: of the layers.
+        label, labels: of the stack, and of its layers.
         courier: ships the layers that are mapped; without one they are copied as pageable ones.
     """
 
@@ -64,8 +65,9 @@ class DeviceStack:
         self.live: dict[int, _LiveLayer] = {}
         self.courier: Courier | None = None
         self.labels = [Label(component, ref.name, layer) for layer in range(len(images))]
-        self._label = Label(component, ref.name)
+        self.label = Label(component, ref.name)
         self._images = tuple(images)
+        self._context = context
         self._device, self._store = context.device, context.store
         self._telemetry, self._log = context.telemetry, context.log
         self._last_copy: QueuedCopy | None = None
@@ -111,6 +113,14 @@ class DeviceStack:
             live.is_shown = True
         return before, ready
 
+    def records_gradients(self, layer: int) -> bool:
+        """Whether any weight of ``layer`` asks for gradients."""
+        return any(weight.owner.requires_grad for weight in self._images[layer].weights)
+
+    def separate(self, layer: int, result: object) -> object:
+        """``result``, with tensors that lie in the buffers of ``layer`` replaced by copies."""
+        return _separate(result, {buffer.untyped_storage().data_ptr() for buffer in self.live[layer].buffers})
+
     def wait_for_copies(self) -> None:
         """Compute waits for every copy that was queued; what was read from files is forgotten."""
         self._wait_for(self._last_copy)
@@ -123,19 +133,24 @@ class DeviceStack:
         self._last_copy = self._last_shipped = None
 
     def close(self) -> None:
-        """Give back device memory, restore every weight and the modules' own dictionaries."""
+        """Give back device memory, restore weights and the modules' own dictionaries; one failure stops nothing."""
         for guard in self._guards:
             guard.open()
-        if self.courier is not None:
-            self.courier.close()
-        for layer, image in enumerate(self._images):
-            live = self.live.pop(layer, None)
-            image.restore(
-                lambda host, device, label=self.labels[layer]: self._read_back(label, host, device),  # type: ignore[misc]
-                live.buffers if live is not None else None,
-            )
-            if live is not None:
-                self._free(live.buffers)
+        with ExitStack() as steps:
+            if self.courier is not None:
+                steps.callback(self.courier.close)
+            for layer, image in enumerate(self._images):
+                steps.callback(self._restore, layer, image)
+
+    def _restore(self, layer: int, image: LayerImage) -> None:
+        live = self.live.pop(layer, None)
+        label = self.labels[layer]
+        image.restore(
+            lambda host, device: self._context.read_back(host, device, label),
+            live.buffers if live is not None else None,
+        )
+        if live is not None:
+            self._free(live.buffers)
 
     def _queue(self, layer: int) -> None:
         if layer in self.live:
@@ -202,13 +217,14 @@ class DeviceStack:
         return live
 
     def _release(self, layer: int) -> None:
-        live = self.live.pop(layer, None)
+        live = self.live.get(layer)
         if live is None:
             return
         if live.is_shown:
             self._images[layer].show_host()
             self._guards[layer].close()
         self._free(live.buffers)
+        del self.live[layer]
 
     def _free(self, buffers: DeviceBuffers) -> None:
         for buffer in buffers:
@@ -220,9 +236,14 @@ class DeviceStack:
             return
         before = self._device.mark()
         self._device.wait(copy)
-        self._telemetry.waited(self._label, before, self._device.mark())
+        self._telemetry.waited(self.label, before, self._device.mark())
 
-    def _read_back(self, label: Label, host: DeviceBuffers, device: DeviceBuffers) -> None:
-        pairs = list(zip(host, device, strict=True))
-        if pairs:
-            self._device.copy_back(pairs, label)
+
+def _separate(result: object, storages: set[int]) -> object:
+    if isinstance(result, torch.Tensor):
+        if result.layout is torch.strided and not result.is_meta and result.untyped_storage().data_ptr() in storages:
+            return result.clone()
+        return result
+    if type(result) is tuple:
+        return tuple(_separate(part, storages) for part in result)
+    return [_separate(part, storages) for part in result] if type(result) is list else result

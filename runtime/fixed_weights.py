@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 
 import torch
 from torch import nn
@@ -35,9 +36,14 @@ class FixedWeights:
     """Weights, or buffers of modules, that are on the device from attach to detach and have no host copy meanwhile."""
 
     def __init__(
-        self, label: Label, images: Sequence[LayerImage], device: Device, kind: MemoryKind = MemoryKind.WEIGHTS
+        self,
+        label: Label,
+        images: Sequence[LayerImage],
+        context: ExecutionContext,
+        kind: MemoryKind = MemoryKind.WEIGHTS,
     ) -> None:
-        self._label, self._images, self._device, self._kind = label, images, device, kind
+        self._label, self._images, self._context, self._kind = label, images, context, kind
+        self._device = context.device
         self._buffers: list[DeviceBuffers] = []
 
     def place(self) -> None:
@@ -56,17 +62,16 @@ class FixedWeights:
             image.drop_host()
 
     def restore(self) -> None:
-        """Bring them back to where they were found."""
-
-        def read_back(host: DeviceBuffers, device: DeviceBuffers) -> None:
-            if host:
-                self._device.copy_back(list(zip(host, device, strict=True)), self._label)
-
-        for image, buffers in zip(self._images, self._buffers, strict=False):
-            image.restore(read_back, buffers)
-            for buffer in buffers:
-                self._device.free(buffer)
+        """Bring them back to where they were found; one failure stops nothing."""
+        with ExitStack() as steps:
+            for image, buffers in zip(self._images, self._buffers, strict=False):
+                steps.callback(self._restore, image, buffers)
         self._buffers = []
+
+    def _restore(self, image: LayerImage, buffers: DeviceBuffers) -> None:
+        image.restore(lambda host, device: self._context.read_back(host, device, self._label), buffers)
+        for buffer in buffers:
+            self._device.free(buffer)
 
 
 def image_each(weights: Iterable[Weight]) -> list[LayerImage]:
@@ -90,8 +95,11 @@ class MovedComponent:
         self._label, self._images = label, images
         self._device, self._store, self._telemetry = context.device, context.store, context.telemetry
         self._buffers: list[DeviceBuffers] | None = None
-        for image in images:
-            context.store.host(image, HostTier.PAGEABLE, label)
+
+    def host(self) -> None:
+        """Make the host copy."""
+        for image in self._images:
+            self._store.host(image, HostTier.PAGEABLE, self._label)
 
     def up(self) -> None:
         """Copy everything to the device; compute waits for it."""
@@ -130,14 +138,15 @@ class MovedComponent:
 
     def drop(self) -> None:
         """Give the device memory back; the host copy is what counts from now on."""
-        buffers, self._buffers = self._buffers, None
-        for image, own in zip(self._images, buffers or (), strict=False):
+        for image, own in zip(self._images, self._buffers or (), strict=False):
             image.show_host()
             for buffer in own:
                 self._device.free(buffer)
+        self._buffers = None
 
     def restore(self) -> None:
         """Give back the device memory and leave the weights as they were found."""
-        self.drop()
-        for image in self._images:
-            image.restore(lambda host, device: None, None)
+        with ExitStack() as steps:
+            for image in self._images:
+                steps.callback(image.restore, lambda _host, _device: None, None)
+            steps.callback(self.drop)

@@ -107,10 +107,12 @@ class HostStore:
             for part in _split(image.host_buffers):
                 self._device.pin(part)
                 taken.append(part)
-        except PinError as error:
+        except BaseException as error:
             for part in taken:
                 self._device.unpin(part)
             self.ledger.give_back(image.size_bytes)
+            if not isinstance(error, PinError):
+                raise
             self.ledger.refused.append((str(label), str(error)))
             return False
         self._pins[id(image)] = taken

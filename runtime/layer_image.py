@@ -58,8 +58,8 @@ class LayerImage:
 
     @property
     def is_on_host(self) -> bool:
-        """Whether all weights were found in host memory."""
-        return all(weight.device.type == "cpu" for weight in self.weights)
+        """Whether all weights were found in host memory, as plain bytes."""
+        return all(view.device.type == "cpu" and not view.is_conj() and not view.is_neg() for view in self._host_views)
 
     def gather(self) -> None:
         """Copy the weights into host buffers of their own and let the module show these; the originals are given up."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import nn
 
@@ -27,13 +28,14 @@ class BoundStack:
     weights: tuple[tuple[Weight, ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BoundComponent:
     """One component's module.
 
     Attributes:
         rest: weights outside the stacks, and those that several layers share; tied ones appear once per parameter.
         tables: embeddings that stay on the host while the component streams.
+        aliases: weights of ``rest`` that are one memory although their parameters are not one object.
     """
 
     spec: ComponentSpec
@@ -41,6 +43,21 @@ class BoundComponent:
     stacks: tuple[BoundStack, ...]
     rest: tuple[Weight, ...]
     tables: tuple[nn.Embedding, ...]
+
+    @property
+    def parameters(self) -> dict[int, str]:
+        """Names of all parameters, by the id of their object."""
+        return {id(parameter): f"{self.spec.name}.{name}" for name, parameter in self.module.named_parameters()}
+
+    @cached_property
+    def aliases(self) -> tuple[tuple[Weight, ...], ...]:
+        """See the class; to be asked before anything moves."""
+        by_memory: dict[object, list[Weight]] = {}
+        for weight in self.rest:
+            if weight.span:
+                key = (weight.current().data_ptr(), weight.shape, weight.stride, weight.dtype)
+                by_memory.setdefault(key, []).append(weight)
+        return tuple(tuple(same) for same in by_memory.values() if len(same) > 1)
 
 
 def bind_component(

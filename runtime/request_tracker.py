@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from runtime.component_runner import ComponentRunner
 from runtime.engines.lifecycle import Lifecycle, number_work
-from runtime.errors import SessionError
+from runtime.errors import DeviceError, SessionError
 from runtime.execution_context import ExecutionContext
 from runtime.program import Op
 
@@ -52,6 +53,10 @@ class RequestTracker:
         """A component is about to be attached."""
         self.runners = sorted([*self.runners, runner], key=lambda one: one.index)
 
+    def remove(self, runner: ComponentRunner) -> None:
+        """It could not be attached."""
+        self.runners = [one for one in self.runners if one is not runner]
+
     # What components tell.
 
     def enter(self, runner: ComponentRunner) -> None:
@@ -74,15 +79,15 @@ class RequestTracker:
             self.failed()
             raise
 
-    def leave(self, runner: ComponentRunner) -> None:
-        """The outermost call of ``runner`` is over."""
+    def leave(self, runner: ComponentRunner, *, ends: bool) -> None:
+        """The outermost call of ``runner`` is over; ``ends`` says whether its use may be over with it."""
         if runner is not self._current:
             return
         try:
             if self._outer:
                 self._end_current()
                 self._current = self._outer.pop()
-            elif runner.is_complete():
+            elif ends and runner.is_complete():
                 self._end_current()
                 if self._only_empty_uses_left() and not self.is_scoped:
                     self.end_request()
@@ -94,6 +99,9 @@ class RequestTracker:
         """A call has failed: the request is over, and what it held is given back."""
         for runner in self.runners:
             runner.abort()
+        # What has failed is known by now: it must not come up again in the next request.
+        with suppress(DeviceError):
+            self._context.device.synchronize()
         self._current, self._outer = None, []
         self._position, self._is_requesting = _NO_POSITION, False
         self._context.telemetry.drop_request()
@@ -110,6 +118,14 @@ class RequestTracker:
             return
         if any(runner.depth for runner in self.runners):
             raise SessionError("the request cannot end inside a component's call")
+        try:
+            with self._context.shield.held():
+                self._finish_request()
+        except BaseException:
+            self.failed()
+            raise
+
+    def _finish_request(self) -> None:
         self._end_current()
         if self._only_empty_uses_left():
             for position in range(self._position + 1, len(self._uses)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -91,7 +91,6 @@ class Streamer:
         self._life, self._residency, self._listener, self._context = life, residency, listener, context
         self._own_schedule = life.schedules[ref.name]
         self._layer_bytes = [image.size_bytes for image in images]
-        self._needs_grad = [any(weight.requires_grad for weight in image.weights) for image in images]
         self._natural = tuple(range(len(images)))
         self._running: int | None = None
         # The pass that is open, or was last.
@@ -117,7 +116,7 @@ class Streamer:
         if self._is_open and self._running is None:
             self._finish_pass()
 
-    def enter(self, layer: int) -> None:
+    def enter(self, layer: int, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         """``layer`` is about to be called: perform what precedes it and let it compute on the device.
 
         Raises:
@@ -129,10 +128,10 @@ class Streamer:
             raise SessionError(
                 f"{labels[layer]} is called while {labels[self._running]} runs: a stack streams one layer at a time"
             )
-        if self._needs_grad[layer] and torch.is_grad_enabled():
+        if torch.is_grad_enabled() and (self.stack.records_gradients(layer) or _record_gradients(args, kwargs)):
             raise SessionError(
                 f"{labels[layer]} is called with gradients on: streamed weights are for inference; call under "
-                "torch.no_grad() or torch.inference_mode(), or clear requires_grad before attaching"
+                "torch.no_grad() or torch.inference_mode()"
             )
         self._listener.before_layer()
         self._advance_to(layer)
@@ -142,15 +141,19 @@ class Streamer:
         context.telemetry.run_begins(labels[layer], before, ready)
         context.device.begin_run(labels[layer])
 
-    def leave(self, layer: int) -> None:
-        """The call has returned: release what is not needed any more."""
+    def leave(self, layer: int, result: object) -> object:
+        """The call has returned: release what is not needed any more; returns what the caller gets.
+
+        A result that is a view of the layer's weights is copied, for these are about to be given back.
+        """
+        result = self.stack.separate(layer, result)
         device = self._context.device
         device.end_run(self.stack.labels[layer])
         self._context.telemetry.run_ended(device.mark())
         self._running = None
         if self._is_off:
             self._release_streamed(layer)
-            return
+            return result
         actions = self._actions
         while self._at < len(actions) and actions[self._at][0] == _RELEASE:
             self.stack.perform(actions[self._at])
@@ -158,6 +161,7 @@ class Streamer:
         # Inside the owner's call more may come; where nobody tells, the pass is over with its last layer.
         if not self._owner_depth and self._is_complete:
             self._finish_pass()
+        return result
 
     def fail(self, layer: int) -> None:
         """The call raised: the layer is released, the rest of the pass is loaded as it is called."""
@@ -296,3 +300,7 @@ class Streamer:
         if layer in self.stack.live and layer not in self._residency.layers:
             self.stack.perform((_RELEASE, self._first_slot + layer))
         self._schedule.live = set(self.stack.live)
+
+
+def _record_gradients(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+    return any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in (*args, *kwargs.values()))

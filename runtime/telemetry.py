@@ -6,6 +6,7 @@ device has been synchronised once, at the end.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,6 +14,9 @@ from enum import StrEnum
 from runtime.devices.protocol import Device, Label, Mark, MemoryKind, QueuedCopy
 from runtime.measure_request import measure_request
 from runtime.measurement import CopyMeasurement, PhaseMeasurement, RequestMeasurement, RunMeasurement
+
+KEPT_REQUESTS = 64
+"""A request of a large model takes some hundred kilobytes of notes; a server makes thousands of them."""
 
 
 class CopyKind(StrEnum):
@@ -79,16 +83,21 @@ class Telemetry:
     """Notes of the request that runs, and the measurements of those that are over.
 
     Attributes:
-        requests: one measurement per request that ended, in order.
-        phases: device bytes phase by phase, from load on.
+        requests: one measurement per request that ended, in order; of many, the last ``KEPT_REQUESTS``.
     """
 
     def __init__(self, device: Device) -> None:
-        self.requests: list[RequestMeasurement] = []
-        self.phases: list[PhaseMeasurement] = []
+        self.requests: deque[RequestMeasurement] = deque(maxlen=KEPT_REQUESTS)
+        self._load_phases: list[PhaseMeasurement] = []
         self._device = device
         self._notes = _Notes()
         self._pass = -1
+
+    @property
+    def phases(self) -> list[PhaseMeasurement]:
+        """Device bytes phase by phase: load, the requests that are kept, and the one that runs."""
+        ended = [phase for request in self.requests for phase in request.phases]
+        return [*self._load_phases, *ended, *self._notes.phases]
 
     def begin_request(self) -> None:
         """A request begins on a new time line."""
@@ -98,7 +107,6 @@ class Telemetry:
 
     def drop_request(self) -> None:
         """The request failed: nothing of it is measured."""
-        self.phases = self.phases[: len(self.phases) - len(self._notes.phases)]
         self._notes = _Notes()
         self._device.reset_peaks()
 
@@ -152,9 +160,7 @@ class Telemetry:
             live_weight_bytes=memory.live_bytes[MemoryKind.WEIGHTS],
             reserved_bytes=memory.reserved_bytes,
         )
-        self.phases.append(phase)
-        if self._notes.begin is not None:
-            self._notes.phases.append(phase)
+        (self._notes.phases if self._notes.begin is not None else self._load_phases).append(phase)
         self._device.reset_peaks()
 
     def end_request(self, misses: int) -> RequestMeasurement:

@@ -19,7 +19,6 @@ class Weight:
         name: dotted, inside the component.
         owner, attribute: what holds it: a parameter and ``data``, or a tensor of a subclass and the inner name.
         original: the tensor as it was found; None once it was given up for a host copy.
-        requires_grad: whether its parameter records gradients.
         shape, stride, dtype, device: as found; they never change.
         span: elements of its storage from the first to the last one that belongs to it; 0 if it has none.
     """
@@ -31,7 +30,6 @@ class Weight:
         "name",
         "original",
         "owner",
-        "requires_grad",
         "shape",
         "span",
         "stride",
@@ -43,7 +41,6 @@ class Weight:
         self.owner, self.attribute = owner, attribute
         self.original: torch.Tensor | None = tensor.detach()
         self.shape, self.stride = tensor.shape, tensor.stride()
-        self.requires_grad = owner.requires_grad
         self.dtype, self.device = tensor.dtype, tensor.device
         last = sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
         self.span = last + 1 if tensor.numel() else 0
@@ -89,6 +86,9 @@ def _open_up(name: str, tensor: torch.Tensor) -> Iterator[Weight]:
             f"{name} has no data (it is on the meta device): load the weights before they are attached, or detach what "
             "offloads them already"
         )
+    if isinstance(tensor, nn.parameter.UninitializedTensorMixin) or tensor.layout is not torch.strided:
+        kind = type(tensor).__name__ if tensor.layout is torch.strided else str(tensor.layout)
+        raise SessionError(f"{name} is a weight of a kind that is not moved ({kind}): give it plain data first")
     if not is_traceable_wrapper_subclass(tensor):
         yield Weight(name, tensor, "data")
         return
