@@ -119,7 +119,6 @@ class ComponentSource:
             if isinstance(module, nn.Module) and id(module) not in known:
                 new[component.name] = module
                 known.add(id(module))
-        self._found.update(new)
         return {component.name: new[component.name] for component in self._model.components if component.name in new}
 
     def _find_by_class(self, class_name: str, there: Mapping[str, Any], known: set[int]) -> nn.Module | None:

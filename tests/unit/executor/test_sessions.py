@@ -336,3 +336,17 @@ def test_the_report_can_still_be_read_when_the_session_is_over():
         inside = session.report()
     assert session.report() == inside
     assert len(inside.requests) == 1
+
+
+def test_a_component_that_appears_and_does_not_fit_the_plan_is_refused_at_every_call():
+    parts = build_parts()
+    executable = pipeline_executable(parts)
+    holder = SimpleNamespace(text_encoder=parts["text_encoder"], transformer=parts["transformer"], vae=None)
+    with Session(holder, executable, device=emulated()):
+        holder.text_encoder(inputs())
+        holder.vae = seeded(Chain, 7)
+        for _ in range(2):
+            with pytest.raises(SessionError, match=r"vae.blocks has 7 layers, the plan was made for 4"):
+                holder.vae(inputs())
+        holder.vae = parts["vae"]
+        holder.vae(inputs())
