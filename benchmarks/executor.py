@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from reporting import describe_machine, finish
+from reporting import describe_command, describe_machine, finish
 from toy_models import builders, open_paced, toy_modules
 
 from autotune.evaluate import AMPLE_HOST, Evaluator
@@ -238,6 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     result = {
         "benchmark": "executor",
+        **describe_command(__file__, arguments),
         **describe_machine(),
         "layers": layers,
         "passes": passes,

@@ -41,7 +41,7 @@ import torch
 from diffusers.hooks import apply_group_offloading
 from heavy_stack import COMPONENT, STACKS, Bench, open_cuda_bench, open_emulated_bench
 from one_module import AMPLE, plan_module
-from reporting import describe_machine, finish
+from reporting import describe_command, describe_machine, finish
 from torch import nn
 from toy_models import ROOT, builders
 
@@ -481,6 +481,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     result: dict[str, object] = {
         "benchmark": "gpu_check",
+        **describe_command(__file__, arguments),
         **describe_machine(),
         **describe_card(),
         "cuda_parts": "run" if has_card else NO_CARD,

@@ -39,7 +39,7 @@ from pathlib import Path
 import torch
 from diffusers.hooks import apply_group_offloading
 from one_module import plan_module
-from reporting import describe_machine, finish
+from reporting import describe_command, describe_machine, finish
 from torch import nn
 
 from runtime.devices.emulated import ClockKind, EmulatedDevice
@@ -228,6 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(profile_session(blocks, PASSES, 45))
     result = {
         "benchmark": "overhead",
+        **describe_command(__file__, arguments),
         **describe_machine(),
         "blocks": blocks,
         "parameters_per_block": sum(1 for _ in Block().parameters()),

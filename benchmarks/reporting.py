@@ -1,11 +1,13 @@
-"""What every benchmark says last: one line of JSON, with the machine that it ran on."""
+"""What every benchmark says last: one line of JSON, with the command and the machine that it comes from."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Mapping
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -19,6 +21,12 @@ def describe_machine() -> dict[str, object]:
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
+
+
+def describe_command(script: str, arguments: Sequence[str] | None) -> dict[str, object]:
+    """How a result was made: what to type at the root of the repository."""
+    words = ["python", f"benchmarks/{Path(script).name}", *(sys.argv[1:] if arguments is None else arguments)]
+    return {"command": shlex.join(words)}
 
 
 def finish(result: Mapping[str, object], out: Path | None) -> None:

@@ -34,7 +34,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from reporting import finish
+from reporting import describe_command, finish
 from toy_models import builders
 
 from autotune.bounds import compute_steady_bound_s
@@ -391,6 +391,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         unequal = compare_unequal(settings.unequal, settings.seed)
     result = {
         "benchmark": "schedules",
+        **describe_command(__file__, arguments),
         "seed": settings.seed,
         "equal_layers": summarise("equal layers", equal),
         "unequal_layers": summarise("unequal layers", unequal),

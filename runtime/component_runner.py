@@ -230,21 +230,25 @@ class ComponentRunner:
     def perform(self, actions: Iterable[Action]) -> None:
         """Perform actions of this component, in order."""
         for action in actions:
-            op, argument = action
-            if op in _STACK_OPS:
-                self._streamer_of(op, argument).stack.perform(action)
-                continue
-            self._around.context.log(action)
-            if op == Op.UP and self._moved is not None and self._guard is not None:
-                self._moved.up()
-                self._guard.open()
-            elif op == Op.DOWN and self._moved is not None and self._guard is not None:
-                self._guard.close()
-                self._moved.down()
-            elif op == Op.END_USE:
-                for streamer in self.streamers.values():
-                    streamer.stack.wait_for_copies()
-                self._around.context.device.catch_up()
+            with self._around.context.shield.held():
+                self._perform(action)
+
+    def _perform(self, action: Action) -> None:
+        op, argument = action
+        if op in _STACK_OPS:
+            self._streamer_of(op, argument).stack.perform(action)
+            return
+        self._around.context.log(action)
+        if op == Op.UP and self._moved is not None and self._guard is not None:
+            self._moved.up()
+            self._guard.open()
+        elif op == Op.DOWN and self._moved is not None and self._guard is not None:
+            self._guard.close()
+            self._moved.down()
+        elif op == Op.END_USE:
+            for streamer in self.streamers.values():
+                streamer.stack.wait_for_copies()
+            self._around.context.device.catch_up()
 
     def start_use(self, position: int | None) -> None:
         """The use at ``position`` of the request has begun."""

@@ -53,13 +53,17 @@ class FixedWeights:
             DeviceMemoryError: they do not fit; those that are up stay up until ``restore``.
         """
         for image in self._images:
-            (buffers,) = _allocate(self._device, [image], self._kind)
-            self._buffers.append(buffers)
-            moves = image.moves_to(buffers)
-            if moves:
-                self._device.wait(self._device.copy_pageable(moves, self._label))
-            image.show(buffers)
-            image.drop_host()
+            with self._context.shield.held():
+                self._place(image)
+
+    def _place(self, image: LayerImage) -> None:
+        (buffers,) = _allocate(self._device, [image], self._kind)
+        self._buffers.append(buffers)
+        moves = image.moves_to(buffers)
+        if moves:
+            self._device.wait(self._device.copy_pageable(moves, self._label))
+        image.show(buffers)
+        image.drop_host()
 
     def restore(self) -> None:
         """Bring them back to where they were found; one failure stops nothing."""
@@ -94,12 +98,14 @@ class MovedComponent:
     def __init__(self, label: Label, images: Sequence[LayerImage], context: ExecutionContext) -> None:
         self._label, self._images = label, images
         self._device, self._store, self._telemetry = context.device, context.store, context.telemetry
+        self._shield = context.shield
         self._buffers: list[DeviceBuffers] | None = None
 
     def host(self) -> None:
         """Make the host copy."""
         for image in self._images:
-            self._store.host(image, HostTier.PAGEABLE, self._label)
+            with self._shield.held():
+                self._store.host(image, HostTier.PAGEABLE, self._label)
 
     def up(self) -> None:
         """Copy everything to the device; compute waits for it."""

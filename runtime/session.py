@@ -174,9 +174,10 @@ class Session:
             attached.context.device.reset_peaks()
             for component in bound:
                 self._attach_one(component)
-            self._source.on_appearance(self._attach_appeared)
-            attached.context.telemetry.end_phase("load")
-            attached.scope.enter_context(attached.context.device.compute_scope())
+            with attached.context.shield.held():
+                self._source.on_appearance(self._attach_appeared)
+                attached.context.telemetry.end_phase("load")
+                attached.scope.enter_context(attached.context.device.compute_scope())
         except BaseException as error:
             self._detach_after(error)
             raise
@@ -203,8 +204,10 @@ class Session:
         finally:
             self._attached = None
             attached.scope.close()
-            context.shield.let_go()
-            context.shield.remove()
+            try:
+                context.shield.let_go()
+            finally:
+                context.shield.remove()
 
     def _detach_after(self, error: BaseException) -> None:
         """Detach; what fails meanwhile is told with ``error`` instead of in its place."""

@@ -75,6 +75,11 @@ class ShippedCopy:
         """See ``QueuedCopy``."""
         return self._read if self._copy is None else (*self._read, *self._copy.spans())
 
+    @property
+    def read_end_s(self) -> float:
+        """When its read was over, on the device's clock; 0 while it is not."""
+        return max((span.end_s for span in self._read), default=0.0)
+
     def sent(self, read: tuple[CopySpan, ...], copy: QueuedCopy) -> None:
         """It has been read and queued."""
         self._read, self._copy = read, copy

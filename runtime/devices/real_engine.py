@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import torch
 
+from runtime.devices.compute_lane import ComputeLane
 from runtime.devices.copy_thread import CopyThread
 from runtime.devices.courier import ShippedCopy, ThreadedCourier
 from runtime.devices.emulated_copy import EmulatedCopy, Fault
@@ -21,7 +22,7 @@ from runtime.timeline import Lane
 
 
 class RealEngine:
-    """See ``Engine``. Compute runs on the host's thread, so all compute that was queued is done whenever it is asked.
+    """See ``Engine``. Compute runs on the host's thread; ``ComputeLane`` keeps times as if the host could run ahead.
 
     Args:
         rates: of the links.
@@ -48,14 +49,14 @@ class RealEngine:
         self._fail_copy = fail_copy
         self._thread = CopyThread(self.time, None if delay_seed is None else random.Random(delay_seed))
         self._couriers: list[ThreadedCourier] = []
-        self._run_start_s = 0.0
+        self.compute = ComputeLane(self.time)
 
     def tick(self) -> None:
         """See ``Engine``."""
 
     def copy(self, moves: Moves, label: Label, took_s: float) -> EmulatedCopy:
         """See ``Engine``."""
-        return self.copy_from(moves, label, took_s, self.time.now_s())
+        return self.copy_from(moves, label, took_s, self.compute.now_s())
 
     def copy_from(self, moves: Moves, label: Label, took_s: float, ready_s: float) -> EmulatedCopy:
         """Queue a copy that begins at ``ready_s`` at the earliest. Any thread may call it."""
@@ -67,6 +68,7 @@ class RealEngine:
         """See ``Engine``."""
         copy = self.copy(moves, label, took_s)
         self.wait(copy)
+        self.catch_up()
         return copy
 
     def open_courier(self, slots: Slots, give_back: Callable[[], None]) -> ThreadedCourier:
@@ -77,31 +79,39 @@ class RealEngine:
 
     def wait(self, copy: QueuedCopy) -> None:
         """See ``Engine``; blocks."""
+        since_s = self.time.now_s()
         queued = copy.await_copy() if isinstance(copy, ShippedCopy) else copy
         if not isinstance(queued, EmulatedCopy):
             raise DeviceError("Only copies that this device has queued can be waited for.")
         queued.landed.wait()
+        # What was queued on an earlier time line has landed when this one begins.
+        is_of_now = queued.epoch == self.time.epoch and bool(queued.lanes)
+        self.compute.wait_until(queued.lanes[-1].end_s if is_of_now else 0.0, since_s=since_s)
+        if isinstance(copy, ShippedCopy) and is_of_now:
+            # The host itself waits for a courier's read, and cannot queue compute before it.
+            self.compute.host_waits_until(copy.read_end_s)
         queued.check()
 
     def catch_up(self) -> None:
         """See ``Engine``."""
+        self.compute.catch_up()
 
     def begin_run(self) -> None:
         """See ``Engine``."""
-        self._run_start_s = self.time.now_s()
+        self.compute.begin_run()
 
     def end_run(self, took_s: float | None) -> None:
         """See ``Engine``."""
-        if took_s is not None:
-            self.time.sleep_until(self._run_start_s + took_s)
+        self.compute.end_run(took_s)
 
     def work(self, took_s: float) -> None:
         """See ``Engine``."""
-        self.time.sleep_until(self.time.now_s() + took_s)
+        self.compute.begin_run()
+        self.compute.end_run(took_s)
 
     def now_s(self) -> float:
         """See ``Engine``."""
-        return self.time.now_s()
+        return self.compute.now_s()
 
     def retire(self, buffer: torch.Tensor) -> None:
         """See ``Engine``."""
@@ -120,12 +130,14 @@ class RealEngine:
         for shipped in unread:
             if not shipped.is_reported:
                 shipped.await_copy()
+        self.compute.catch_up()
         for copy in unmade:
             copy.check()
 
     def start_clock(self) -> None:
         """See ``Engine``."""
         self.time.restart()
+        self.compute.restart()
         self.reads.restart()
         self._thread.restart()
 
@@ -204,7 +216,8 @@ class RealShipment:
         self._port = port
         self._label = label
         self._read_s = read_s
-        self._asked_s = self._read_end_s = port.engine.now_s()
+        self._asked_s = self._read_end_s = port.engine.compute.host_s()
+        self._ready_s = port.engine.now_s()
 
     def read(self, moves: Moves) -> tuple[CopySpan, ...]:
         """See ``Shipment``."""
@@ -217,4 +230,5 @@ class RealShipment:
         """See ``Shipment``."""
         engine = self._port.engine
         size_bytes = count_bytes(moves) * engine.byte_scale
-        return engine.copy_from(moves, self._label, engine.rates.pinned_s(size_bytes), self._read_end_s)
+        ready_s = max(self._ready_s, self._read_end_s)
+        return engine.copy_from(moves, self._label, engine.rates.pinned_s(size_bytes), ready_s)
