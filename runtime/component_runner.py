@@ -294,6 +294,13 @@ class ComponentRunner:
         elif group < 0:
             self._around.context.telemetry.begin_pass((stack,), -1)
 
+    def is_last_pass(self, stack: str) -> bool:
+        """Whether the traversal of ``stack`` that has begun is the last one of the use, and the engine cares."""
+        group = self._groups.get(stack, -1)
+        if group < 0 or self.position is None or self._done[group] != self._groups_of_use()[group].passes - 1:
+            return False
+        return self._around.lifecycle.has_last_pass(self.position, group)
+
     def end_pass(self, stack: str) -> None:
         """It has ended."""
         group, groups = self._groups.pop(stack, -1), self._groups_of_use()

@@ -55,6 +55,10 @@ class PassListener(Protocol):
         """A traversal of ``stack`` begins."""
         ...
 
+    def is_last_pass(self, stack: str) -> bool:
+        """Whether the traversal of ``stack`` that has begun is the last one of the use, and the engine cares."""
+        ...
+
     def end_pass(self, stack: str) -> None:
         """It has ended."""
         ...
@@ -248,7 +252,8 @@ class Streamer:
 
     def _begin_pass(self) -> None:
         self._listener.begin_pass(self._name)
-        self._actions = [action for block in self._schedule.run_pass() for action in block.actions]
+        blocks = self._schedule.run_pass(last=self._listener.is_last_pass(self._name))
+        self._actions = [action for block in blocks for action in block.actions]
         self._at = self._next = 0
         self._visited = []
         self._is_open, self._is_off = True, False

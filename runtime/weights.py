@@ -91,8 +91,8 @@ def _open_up(name: str, tensor: torch.Tensor) -> Iterator[Weight]:
         raise SessionError(f"{name} is a weight of a kind that is not moved ({kind}): give it plain data first")
     if tensor.is_inference():
         raise SessionError(
-            f"{name} was made inside torch.inference_mode(), and torch lets such weights lie nowhere else: load modules "
-            "outside of it (under torch.no_grad() if need be)"
+            f"{name} was made inside torch.inference_mode(), and torch lets such weights lie nowhere else: load "
+            "modules outside of it (under torch.no_grad() if need be)"
         )
     if not is_traceable_wrapper_subclass(tensor):
         yield Weight(name, tensor, "data")

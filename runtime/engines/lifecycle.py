@@ -33,10 +33,12 @@ class Habits:
             heads, unless it holds residents.
         refills_first_head: after a request the first component of the request queues its head again, if its
             placement was not given explicitly and it holds no residents.
+        knows_last_pass: whether it copies nothing ahead for a pass that does not come.
     """
 
     copies_next_head: bool
     refills_first_head: bool
+    knows_last_pass: bool = False
 
 
 @dataclass(slots=True)
@@ -140,6 +142,13 @@ class Lifecycle:
         """Whether ``component`` queues its heads again when a request has ended, unless it holds residents."""
         return self._habits.refills_first_head and not explicit and self._use_components[:1] == (component,)
 
+    def has_last_pass(self, position: int, group: int) -> bool:
+        """Whether the last pass of pass group ``group`` of the use at ``position`` is treated as one: no later group of
+        the use runs a stack of it again."""
+        groups = self.request.uses[position].groups
+        again = {stack for later in groups[group + 1 :] for stack in later.stacks}
+        return self._habits.knows_last_pass and not again.intersection(groups[group].stacks)
+
     def moves_ahead_after(self, position: int) -> bool:
         """Whether the next component may be moved up once the use at ``position`` has ended.
 
@@ -199,27 +208,36 @@ class _ScriptWriter:
     def _visit(self, position: int) -> tuple[Segment, ...]:
         segments: list[Segment] = []
         for index, group in enumerate(self._life.request.uses[position].groups):
-            segments += self._run_group(group, index, self._life.outside(position, index))
+            outside = self._life.outside(position, index)
+            ends = self._life.has_last_pass(position, index)
+            segments += self._run_group(group.passes - ends, group, index, outside)
+            if ends:
+                segments.append(self._run_pass(group, index, outside, last=True))
         return (*segments, Segment(blocks=(Block(self._component.end()),)))
 
-    def _run_group(self, group: PassGroup, group_index: int, outside: Block) -> list[Segment]:
+    def _run_group(self, passes: int, group: PassGroup, group_index: int, outside: Block) -> list[Segment]:
         """Passes until the host's state repeats; from then on one pass is written with a repeat count."""
-        known = self._component.schedules
-        schedules = [known[name] for name in group.stacks if name in known]
         segments: list[Segment] = []
         previous: object = None
-        for done in range(group.passes):
-            state = tuple(schedule.host_state() for schedule in schedules)
+        for done in range(passes):
+            state = tuple(schedule.host_state() for schedule in self._schedules_of(group))
             if done and state == previous:
                 # The first pass stays a segment of its own: what its first layer waits for is the use's fill.
-                remaining = Segment(blocks=segments[-1].blocks, repeat=group.passes - done, group=group_index)
+                remaining = Segment(blocks=segments[-1].blocks, repeat=passes - done, group=group_index)
                 return [*segments, remaining]
             previous = state
-            blocks = [outside]
-            for schedule in schedules:
-                blocks += schedule.run_pass()
-            segments.append(Segment(blocks=tuple(blocks), group=group_index))
+            segments.append(self._run_pass(group, group_index, outside))
         return segments
+
+    def _run_pass(self, group: PassGroup, group_index: int, outside: Block, *, last: bool = False) -> Segment:
+        blocks = [outside]
+        for schedule in self._schedules_of(group):
+            blocks += schedule.run_pass(last=last)
+        return Segment(blocks=tuple(blocks), group=group_index)
+
+    def _schedules_of(self, group: PassGroup) -> list[StackSchedule]:
+        known = self._component.schedules
+        return [known[name] for name in group.stacks if name in known]
 
 
 _END_OF_REQUEST = Block([(int(Op.END_REQUEST), 0)])

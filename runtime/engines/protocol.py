@@ -31,8 +31,8 @@ class StackSchedule(Protocol):
         """Actions at the beginning of a use."""
         ...
 
-    def run_pass(self) -> Sequence[Block]:
-        """One traversal."""
+    def run_pass(self, *, last: bool = False) -> Sequence[Block]:
+        """One traversal; ``last`` says that no other one follows in the use."""
         ...
 
     def end_use(self) -> Sequence[Action]:

@@ -69,14 +69,14 @@ class RecordedOrderStack:
                 actions.append((_H2D, self._first_slot + layer))
         return actions
 
-    def run_pass(self) -> list[Block]:
-        """One traversal; the window runs on into the next one."""
+    def run_pass(self, *, last: bool = False) -> list[Block]:
+        """One traversal; the window runs on into the next one, if there is one."""
         actions = self.prepare()
         for position, layer in enumerate(self.order):
             if layer not in self.live:
                 self.live.add(layer)
                 actions.append((_BLOCKING, self._first_slot + layer))
-            coming = list(self._window(after=position))
+            coming = list(self._window(after=position, wraps=not last))
             for ahead in coming:
                 if ahead not in self.live:
                     self.live.add(ahead)
@@ -94,14 +94,14 @@ class RecordedOrderStack:
         self.live.discard(layer)
         return (_RELEASE, self._first_slot + layer)
 
-    def _window(self, *, after: int) -> Iterator[int]:
+    def _window(self, *, after: int, wraps: bool = True) -> Iterator[int]:
         """The streamed layers that run next, as many as fit beside the one that runs at position ``after``."""
         running = self.order[after] if after >= 0 else None
         room = self._window_bytes
         if running is not None and running not in self._residents:
             room -= self._layer_bytes[running]
         seen: set[int] = set()
-        for layer in (*self.order[after + 1 :], *self.order[: after + 1]):
+        for layer in (*self.order[after + 1 :], *(self.order[: after + 1] if wraps else ())):
             if layer in self._residents or layer in seen:
                 continue
             seen.add(layer)

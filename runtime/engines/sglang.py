@@ -157,7 +157,7 @@ class SglangStack:
         self._queue(self._head(), actions)
         return actions
 
-    def run_pass(self) -> list[Block]:
+    def run_pass(self, *, last: bool = False) -> list[Block]:
         """One traversal: what precedes layer 0, then the same body every time."""
         actions: list[Action] = []
         self._armed = True

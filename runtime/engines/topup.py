@@ -1,8 +1,8 @@
 """Our own executor's schedule: the stream is topped up before every layer, under both policies.
 
 Differences from the server's: the window ahead is limited by bytes instead of by a count, nothing drains before a pass,
-and the stream runs on across pass boundaries. Residents and the first window of a use are queued in the order in which
-they will run.
+and the stream runs on across pass boundaries, up to the last pass of a use. Residents and the first window of a use are
+queued in the order in which they will run.
 
 The window of a placement with prefetch ``P`` is the most bytes that any ``P + 1`` streamed layers have which follow one
 another: the executing layer and ``P`` ahead of it always fit, and several small layers may take the room of a large
@@ -68,14 +68,14 @@ class TopupStack:
         self.live |= self._residents
         return [(int(Op.H2D), self._first_slot + layer) for layer in sorted([*missing, *window])]
 
-    def run_pass(self) -> list[Block]:
-        """One traversal; the window runs on into the next one."""
+    def run_pass(self, *, last: bool = False) -> list[Block]:
+        """One traversal; the window runs on into the next one, if there is one."""
         actions: list[Action] = []
         for layer in range(len(self._layer_bytes)):
             if layer not in self.live:
                 self.live.add(layer)
                 actions.append((int(Op.H2D_BLOCKING), self._first_slot + layer))
-            actions += [(int(Op.H2D), self._first_slot + ahead) for ahead in self._top_up(after=layer)]
+            actions += [(int(Op.H2D), self._first_slot + ahead) for ahead in self._top_up(after=layer, wraps=not last)]
             actions.append((int(Op.RUN), self._first_slot + layer))
             if layer not in self._residents:
                 self.live.discard(layer)
@@ -88,10 +88,11 @@ class TopupStack:
         self.live -= set(released)
         return [(int(Op.RELEASE), self._first_slot + layer) for layer in released]
 
-    def _top_up(self, *, after: int) -> list[int]:
+    def _top_up(self, *, after: int, wraps: bool = True) -> list[int]:
         """Mark as live, and return in running order, the next streamed layers that the window has room for."""
         coming = [layer for layer in self._streamed if layer > after]
-        coming += [layer for layer in self._streamed if layer <= after]
+        if wraps:
+            coming += [layer for layer in self._streamed if layer <= after]
         room = self.window_bytes - sum(self._layer_bytes[layer] for layer in self._streamed if layer in self.live)
         queued: list[int] = []
         for layer in coming:
@@ -121,7 +122,7 @@ class TopupEngine:
 
     def lifecycle(self, model: ModelSpec, request: RequestSpec) -> Lifecycle:
         """What turns plans for ``model`` and ``request`` into programs."""
-        habits = Habits(copies_next_head=False, refills_first_head=False)
+        habits = Habits(copies_next_head=False, refills_first_head=False, knows_last_pass=True)
         return Lifecycle(model, request, factory=_make_stack, habits=habits)
 
     def host_rule(self, model: ModelSpec, request: RequestSpec, memory: HostMemory) -> HostRule:
