@@ -11,8 +11,8 @@ import msgspec
 
 from autotune.model_facts import ModelFacts
 from autotune.rates import Rates
-from runtime.errors import AutotuneError, ProfileError
-from runtime.files import read_file
+from runtime.documents import DocumentKind
+from runtime.errors import ProfileError
 from runtime.plan_document import DeviceSummary
 from runtime.units import MAX_BYTES
 
@@ -52,28 +52,23 @@ class Profile:
         return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
 
 
+PROFILE_KIND = DocumentKind(
+    noun="profile",
+    format=FORMAT,
+    version=VERSION,
+    holds=Profile,
+    error=ProfileError,
+    remedy="save it anew with autotune search",
+)
+
+
 def load_profile(path: str | Path) -> Profile:
     """Read a saved profile.
 
     Raises:
         ProfileError: the file cannot be read, is no profile, or is of a version that this program does not know.
     """
-    try:
-        text = read_file(path)
-    except OSError as error:
-        raise ProfileError(f"cannot read the profile {path}: {error.strerror or error}") from error
-    try:
-        head = msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProfileError(f"{path} is not JSON ({error}): save it anew with autotune search") from error
-    if head.get("format") != FORMAT or head.get("version") != VERSION:
-        raise ProfileError(
-            f"{path} is no profile of version {VERSION}: it says {head.get('format')!r} version {head.get('version')!r}"
-        )
-    try:
-        return msgspec.json.decode(text, type=Profile)
-    except (msgspec.ValidationError, AutotuneError) as error:
-        raise ProfileError(f"{path} is damaged: {error}") from error
+    return PROFILE_KIND.load(path)
 
 
 def encode_profile(profile: Profile) -> bytes:

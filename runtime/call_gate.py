@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -34,6 +34,51 @@ class UseDirector(Protocol[_Component_contra]):
         ...
 
 
+class _Follower:
+    """What a stack does around a call; nothing, unless it is told of it."""
+
+    def enter(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        """Before the call."""
+
+    def leave(self, result: object) -> object:
+        """After it; returns what the caller gets."""
+        return result
+
+    def fail(self) -> None:
+        """After it has failed."""
+
+
+class _OwnerFollower(_Follower):
+    def __init__(self, streamers: Sequence[Streamer]) -> None:
+        self._streamers = streamers
+
+    def enter(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        for streamer in self._streamers:
+            streamer.enter_owner()
+
+    def leave(self, result: object) -> object:
+        self.fail()
+        return result
+
+    def fail(self) -> None:
+        for streamer in self._streamers:
+            streamer.leave_owner()
+
+
+class _LayerFollower(_Follower):
+    def __init__(self, streamer: Streamer, layer: int) -> None:
+        self._streamer, self._layer = streamer, layer
+
+    def enter(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        self._streamer.enter(self._layer, args, kwargs)
+
+    def leave(self, result: object) -> object:
+        return self._streamer.leave(self._layer, result)
+
+    def fail(self) -> None:
+        self._streamer.fail(self._layer)
+
+
 class CallGate(Generic[Component]):
     """Counts the calls of one component that are open, and makes the wraps that count them.
 
@@ -51,43 +96,17 @@ class CallGate(Generic[Component]):
 
     def wrap_part(self, forward: Forward) -> Forward:
         """A call of a part of the component: it begins a use, but does not end one, for other parts may follow."""
-        return self._wrap(forward, (), ends=False)
+        return self._wrap(forward, _Follower(), ends=False)
 
     def wrap_owner(self, streamers: Sequence[Streamer], forward: Forward) -> Forward:
         """A call of the component, or of the module that holds, and runs, the layers of ``streamers``."""
-        return self._wrap(forward, streamers, ends=True)
-
-    def _wrap(self, forward: Forward, streamers: Sequence[Streamer], *, ends: bool) -> Forward:
-        shield = self._shield
-
-        def call(*args: object, **kwargs: object) -> object:
-            shield.hold()
-            try:
-                self._open()
-                try:
-                    for streamer in streamers:
-                        streamer.enter_owner()
-                    try:
-                        shield.let_go()
-                        try:
-                            result = forward(*args, **kwargs)
-                        finally:
-                            shield.hold()
-                    finally:
-                        for streamer in streamers:
-                            streamer.leave_owner()
-                except BaseException as error:
-                    self._fail(error)
-                    raise
-                self._close(ends=ends)
-            finally:
-                shield.let_go()
-            return result
-
-        return call
+        return self._wrap(forward, _OwnerFollower(streamers), ends=True)
 
     def wrap_layer(self, streamer: Streamer, layer: int, forward: Forward) -> Forward:
         """A call of one streamed layer."""
+        return self._wrap(forward, _LayerFollower(streamer, layer), ends=True)
+
+    def _wrap(self, forward: Forward, follower: _Follower, *, ends: bool) -> Forward:
         shield = self._shield
 
         def call(*args: object, **kwargs: object) -> object:
@@ -95,21 +114,21 @@ class CallGate(Generic[Component]):
             try:
                 self._open()
                 try:
-                    streamer.enter(layer, args, kwargs)
+                    follower.enter(args, kwargs)
                     try:
                         shield.let_go()
                         try:
                             result = forward(*args, **kwargs)
                         finally:
                             shield.hold()
-                        result = streamer.leave(layer, result)
+                        result = follower.leave(result)
                     except BaseException:
-                        streamer.fail(layer)
+                        follower.fail()
                         raise
                 except BaseException as error:
                     self._fail(error)
                     raise
-                self._close(ends=True)
+                self._close(ends=ends)
             finally:
                 shield.let_go()
             return result

@@ -76,10 +76,6 @@ class CopyMeasurement:
     size_bytes: int
     spans: tuple[CopySpan, ...]
 
-    def lane_s(self, lane: Lane) -> float:
-        """Seconds that the copy took on ``lane``."""
-        return sum(span.end_s - span.start_s for span in self.spans if span.lane is lane)
-
     @property
     def landed_s(self) -> float:
         """When it was over; 0 where it was over when the time line began."""

@@ -6,15 +6,12 @@ The document stands alone and says how it was measured. Its layout is versioned,
 from __future__ import annotations
 
 import math
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
-from runtime.errors import AutotuneError, InputError
-from runtime.files import read_file
+from runtime.documents import DocumentKind, encode_document, replace_file
+from runtime.errors import InputError
 from runtime.units import MAX_BYTES
 
 FORMAT = "layerstream-measurement"
@@ -216,36 +213,23 @@ class MeasurementDocument:
             raise InputError(f"the latency is that of {self.latency.count} requests, of {self.repeats} that count")
 
 
+MEASUREMENT_KIND = DocumentKind(
+    noun="measurement",
+    format=FORMAT,
+    version=VERSION,
+    holds=MeasurementDocument,
+    error=InputError,
+    remedy="measure again with autotune run",
+)
+
+
 def load_measurement(path: str | Path) -> MeasurementDocument:
     """Read ``measurement.json``.
 
     Raises:
         InputError: the file cannot be read, is no measurement, or is of a version that this program does not know.
     """
-    try:
-        text = read_file(path)
-    except OSError as error:
-        raise InputError(f"cannot read the measurement {path}: {error.strerror or error}") from error
-    try:
-        head = msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error}): measure again with autotune run") from error
-    if head.get("format") != FORMAT:
-        raise InputError(f'{path} is no measurement: its "format" is {head.get("format")!r}, not {FORMAT!r}')
-    if head.get("version") != VERSION:
-        raise InputError(
-            f"{path} has measurement version {head.get('version')!r}, this program reads {VERSION}: measure again with "
-            "this program, or use the one that wrote it"
-        )
-    try:
-        return msgspec.json.decode(text, type=MeasurementDocument)
-    except (msgspec.ValidationError, AutotuneError) as error:
-        raise InputError(f"{path} is damaged: {error}") from error
-
-
-def encode_measurement(document: MeasurementDocument) -> bytes:
-    """``document`` as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    return MEASUREMENT_KIND.load(path)
 
 
 def save_measurement(document: MeasurementDocument, folder: Path) -> Path:
@@ -257,10 +241,7 @@ def save_measurement(document: MeasurementDocument, folder: Path) -> Path:
     path = folder / FILE_NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".layerstream-") as drafts:
-            draft = Path(drafts) / FILE_NAME
-            draft.write_bytes(encode_measurement(document))
-            draft.replace(path.resolve())
+        replace_file(path, encode_document(document))
     except OSError as error:
         raise InputError(f"cannot write the measurement {path}: {error.strerror or error}") from error
     return path

@@ -7,17 +7,13 @@ versioned, and unknown versions are refused.
 from __future__ import annotations
 
 import math
-import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
-from runtime.errors import AutotuneError, PlanError
-from runtime.files import read_file
+from runtime.documents import DocumentKind, encode_document, replace_file
+from runtime.errors import PlanError
 from runtime.model_spec import ModelSpec, RequestSpec
 from runtime.plan import Plan
 from runtime.units import MAX_BYTES
@@ -406,45 +402,23 @@ class PlanDocument:
             raise PlanError(f"{self.plan.engine!r} is no engine's name")
 
 
+PLAN_KIND = DocumentKind(
+    noun="plan",
+    format=FORMAT,
+    version=VERSION,
+    holds=PlanDocument,
+    error=PlanError,
+    remedy="make the plan again with autotune search",
+)
+
+
 def load_plan(path: str | Path) -> PlanDocument:
     """Read ``plan.json``.
 
     Raises:
         PlanError: the file cannot be read, is not a plan, or is of a version that this program does not know.
     """
-    try:
-        text = read_file(path)
-    except OSError as error:
-        raise PlanError(f"cannot read the plan {path}: {error.strerror or error}") from error
-    return decode_plan(text, str(path))
-
-
-def decode_plan(text: bytes, name: str) -> PlanDocument:
-    """The document in ``text``; ``name`` is what messages call it.
-
-    Raises:
-        PlanError: as ``load_plan``.
-    """
-    try:
-        head = msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PlanError(f"{name} is not JSON ({error}): write it anew with autotune search") from error
-    if head.get("format") != FORMAT:
-        raise PlanError(f'{name} is no plan: its "format" is {head.get("format")!r}, not {FORMAT!r}')
-    if head.get("version") != VERSION:
-        raise PlanError(
-            f"{name} has plan version {head.get('version')!r}, this program reads {VERSION}: make the plan again with "
-            "this program, or use the one that made it"
-        )
-    try:
-        return msgspec.json.decode(text, type=PlanDocument)
-    except (msgspec.ValidationError, AutotuneError) as error:
-        raise PlanError(f"{name} is damaged: {error}") from error
-
-
-def encode_plan(document: PlanDocument) -> bytes:
-    """``document`` as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    return PLAN_KIND.load(path)
 
 
 def save_plan(document: PlanDocument, path: str | Path) -> None:
@@ -453,10 +427,7 @@ def save_plan(document: PlanDocument, path: str | Path) -> None:
     Raises:
         PlanError: the file cannot be written.
     """
-    target = Path(path)
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=target.name, delete=False) as draft:
-            draft.write(encode_plan(document))
-        os.replace(draft.name, target)  # noqa: PTH105 - one call that replaces atomically on every system
+        replace_file(path, encode_document(document))
     except OSError as error:
         raise PlanError(f"cannot write the plan {path}: {error.strerror or error}") from error

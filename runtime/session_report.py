@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from runtime.devices.protocol import Device
-from runtime.errors import AutotuneError, InputError
+from runtime.documents import DocumentKind
+from runtime.errors import InputError
 from runtime.host_store import HostUse
 from runtime.measurement import PhaseMeasurement, RequestMeasurement
 from runtime.plan_document import Prediction
@@ -38,19 +39,15 @@ class SessionReport(ReportData):
         Raises:
             InputError: it is no report, or of a version that this program does not know.
         """
-        try:
-            head = msgspec.json.decode(text, type=dict[str, object])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"this is no JSON and no session report: {error}") from error
-        if (head.get("format"), head.get("version")) != (FORMAT, VERSION):
-            raise InputError(
-                f"this is no session report of version {VERSION}: it says {head.get('format')!r} version "
-                f"{head.get('version')!r}"
-            )
-        try:
-            return msgspec.json.decode(text, type=cls)
-        except (msgspec.ValidationError, AutotuneError) as error:
-            raise InputError(f"the session report is damaged: {error}") from error
+        kind = DocumentKind(
+            noun="session report",
+            format=FORMAT,
+            version=VERSION,
+            holds=cls,
+            error=InputError,
+            remedy="write it anew with SessionReport.to_json",
+        )
+        return kind.decode(text, "this text")
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """Data frames ``requests``, ``uses``, ``passes``, ``layers``, ``copies`` and ``phases``; needs pandas."""

@@ -18,10 +18,11 @@ from autotune.export.sglang import Export
 from autotune.profile import Profile, encode_profile
 from autotune.study_records import StudyResult
 from reports.markdown import render_report
+from runtime.documents import encode_document
 from runtime.errors import InputError
 from runtime.measurement_document import FILE_NAME as MEASUREMENT_NAME
 from runtime.plan import Plan
-from runtime.plan_document import PlanDocument, encode_plan
+from runtime.plan_document import PlanDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +144,7 @@ def _replace_folder(folder: Path, write: Callable[[Path], object]) -> None:
 
 def _write_files(folder: Path, files: RunFiles) -> None:
     document, export = files.document, files.export
-    (folder / "plan.json").write_bytes(encode_plan(document))
+    (folder / "plan.json").write_bytes(encode_document(document))
     (folder / "profile.json").write_bytes(encode_profile(files.profile))
     command = [export.command_line(files.model_path)] if export else []
     notes = export.notes if export else ()

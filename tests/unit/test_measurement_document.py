@@ -11,8 +11,9 @@ from autotune.workflows.emulated_execution import execute_emulated
 from autotune.workflows.measurement_record import build_measurement
 from autotune.workflows.run_settings import Emulation, Rounds
 from reports.measurement import measurement_table
+from runtime.documents import encode_document
 from runtime.errors import InputError
-from runtime.measurement_document import FILE_NAME, Spread, encode_measurement, load_measurement, save_measurement
+from runtime.measurement_document import FILE_NAME, Spread, load_measurement, save_measurement
 
 COMPONENTS = {
     "text_encoder": build_component(2, copy_ms=5, compute_ms=1),
@@ -115,8 +116,8 @@ def find_numbers(node, path=()):
 
 def test_no_figure_may_be_negative(measurement, tmp_path):
     path = tmp_path / FILE_NAME
-    for place in find_numbers(json.loads(encode_measurement(measurement))):
-        changed = json.loads(encode_measurement(measurement))
+    for place in find_numbers(json.loads(encode_document(measurement))):
+        changed = json.loads(encode_document(measurement))
         node = changed
         for key in place[:-1]:
             node = node[key]

@@ -11,8 +11,9 @@ from planning_builders import SETTINGS, build_target
 from autotune.profile import Profile, encode_profile, load_profile
 from autotune.workflows.document import build_document
 from autotune.workflows.planning import make_plan
+from runtime.documents import encode_document
 from runtime.errors import InputError
-from runtime.plan_document import decode_plan, encode_plan, load_plan
+from runtime.plan_document import PLAN_KIND, load_plan
 
 CASES = 700
 
@@ -27,7 +28,7 @@ def saved():
     document = build_document(
         planned, profile, target, SETTINGS, command="autotune search", created=datetime(2026, 1, 1, tzinfo=UTC)
     )
-    return encode_plan(document), encode_profile(profile)
+    return encode_document(document), encode_profile(profile)
 
 
 def damage(content, rng):
@@ -89,7 +90,7 @@ def test_no_figure_of_a_plan_may_be_negative(saved):
             node = node[key]
         node[path[-1]] = -1
         with pytest.raises(InputError):
-            decode_plan(json.dumps(changed).encode(), f"plan with {path} negative")
+            PLAN_KIND.decode(json.dumps(changed).encode(), f"plan with {path} negative")
 
 
 @pytest.mark.parametrize("load", [load_plan, load_profile])

@@ -120,9 +120,9 @@ def test_json_is_read_back_as_the_same_report(report):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (b"\xff", "no JSON"),
-        (b"[]", "no JSON and no session report"),
-        (b'{"format": "layerstream-plan", "version": 1}', "says 'layerstream-plan'"),
+        (b"\xff", "not JSON"),
+        (b"[]", "not JSON"),
+        (b'{"format": "layerstream-plan", "version": 1}', "is no session report"),
         (b'{"format": "layerstream-report", "version": 2}', "version 2"),
         (b'{"format": "layerstream-report", "version": 1}', "damaged"),
     ],

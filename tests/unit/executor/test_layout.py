@@ -6,8 +6,9 @@ from executor_builders import SGLANG, Block, assert_as_found, emulated, executab
 from safetensors.torch import save_file
 from torch import nn
 
+from runtime import host_store
 from runtime.devices.protocol import MemoryKind
-from runtime.host_store import PIN_PART_BYTES
+from runtime.host_store import PinLedger
 from runtime.hosting import HostMemory, HostTier
 from runtime.layer_image import PAGE_BYTES, LayerImage, allocate_host
 from runtime.weights import list_weights
@@ -303,8 +304,15 @@ def test_pins_that_fail_half_way_keep_what_succeeded(engine, rule, kept):
     assert all("cudaErrorMemoryAllocation" in line for line in host.refused_pins)
 
 
-def test_large_stores_are_pinned_in_parts_below_the_single_call_ceiling():
-    assert PIN_PART_BYTES < 12 * 2**30
+def test_large_stores_are_pinned_in_parts_below_the_single_call_ceiling(monkeypatch):
+    assert host_store.PIN_PART_BYTES < 12 * 2**30
+    monkeypatch.setattr(host_store, "PIN_PART_BYTES", 1000)
+    limits = Limits(lambda calls, total, size: size > 1000)
+    module = seeded(Odds, 4)
+    with open_session(module, device=emulated(pin_limit=limits)) as session:
+        host = session.report().host
+    assert host.refused_pins == ()
+    assert host.pinned_bytes == host.requested_pin_bytes == limits.total
 
 
 def test_a_layer_is_pinned_with_few_calls():
@@ -321,7 +329,7 @@ def test_no_pin_goes_beyond_the_budget():
     module = seeded(Chain, 10)
     plain = module(inputs())
     from runtime.devices.protocol import Label  # noqa: PLC0415
-    from runtime.host_store import HostStore, PinLedger  # noqa: PLC0415
+    from runtime.host_store import HostStore  # noqa: PLC0415
 
     images = [LayerImage(list_weights(block.named_parameters())) for block in module.blocks]
     device = emulated()
@@ -340,5 +348,6 @@ def test_exact_size_registration_pins_34_layers_where_rounding_pins_20():
     from runtime.units import GIB  # noqa: PLC0415
 
     layer_bytes, budget = round(1.2024 * GIB), round(41.22 * GIB)
-    assert budget // layer_bytes == 34
-    assert budget // rounded_pin_bytes(layer_bytes) == 20
+    exact, rounded = PinLedger(budget), PinLedger(budget)
+    assert sum(exact.book(layer_bytes) for _ in range(50)) == 34
+    assert sum(rounded.book(rounded_pin_bytes(layer_bytes)) for _ in range(50)) == 20
