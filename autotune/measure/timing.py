@@ -53,8 +53,8 @@ class TimingProtocol:
     def __post_init__(self) -> None:
         if not (self.warmups >= 0 and 1 <= self.least_count <= self.most_count):
             raise InputError(
-                f"{self.warmups} warm-ups and {self.least_count} to {self.most_count} samples are no protocol: at least "
-                "one sample is made, and the least is at most the most"
+                f"{self.warmups} warm-ups and {self.least_count} to {self.most_count} samples are no protocol: at "
+                "least one sample is made, and the least is at most the most"
             )
 
 

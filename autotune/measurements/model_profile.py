@@ -1,4 +1,4 @@
-"""The half of a profile that travels with a kind of device: how long a model's layers take there, and what they need."""
+"""The half of a profile that travels with a kind of device: how long a model's layers take, and what they need."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ class ModelProfile:
 
     def __post_init__(self) -> None:
         known = {component.name for component in self.facts.model.components}
-        strange = sorted({piece.record.component for piece in self.pieces} | set(self.components) - known)
-        if strange := [name for name in strange if name not in known]:
+        strange = sorted(({piece.record.component for piece in self.pieces} | set(self.components)) - known)
+        if strange:
             raise ProfileError(
                 f"the profile of {self.facts.model.name} has pieces of {', '.join(strange)}, no part of it"
             )
