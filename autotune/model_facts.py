@@ -63,6 +63,6 @@ def _check_work(use: UseWork) -> None:
     groups = [group.outside for group in use.groups]
     layers = [work for group in use.groups for stack in group.layers.values() for work in stack]
     for work in (use.outside, *groups, *layers):
-        amounts = (work.matmul_flops, work.attention_flops, work.matmul_bytes, work.other_bytes)
+        amounts = (work.matmul_flops, work.attention_flops, work.matmul_bytes, work.other_bytes, work.measured_s)
         if not all(0 <= amount <= _MOST_WORK for amount in amounts):
             raise InputError(f"{use.component} has work of {amounts}: each amount lies between 0 and {_MOST_WORK:g}")

@@ -61,7 +61,8 @@ class Rates:
         """Seconds for ``work`` on this device, matrix products in ``dtype``.
 
         Matrix products take the longer of their arithmetic and their memory traffic (roofline); fused attention its
-        arithmetic; everything else its memory traffic, as if no operation were fused with another.
+        arithmetic; everything else its memory traffic, as if no operation were fused with another. What was measured
+        takes as long as it did.
 
         Raises:
             InputError: the device has no rate for ``dtype``.
@@ -71,7 +72,7 @@ class Rates:
             raise InputError(f"no matrix rate is known for {dtype!r} on this device: it has {known}")
         matmul_s = max(work.matmul_flops / self.matmul_flops_per_s[dtype], work.matmul_bytes / self.memory_bytes_per_s)
         attention_s = work.attention_flops / self.attention_flops_per_s[dtype]
-        return matmul_s + attention_s + work.other_bytes / self.memory_bytes_per_s
+        return matmul_s + attention_s + work.other_bytes / self.memory_bytes_per_s + work.measured_s
 
 
 def derive_rates(device: DevicePreset) -> Rates:

@@ -1,4 +1,4 @@
-"""How much one layer, one pass and one use compute: facts read from the model's own classes, without times."""
+"""How much one layer, one pass and one use compute: counts read from the model's own classes, or measured seconds."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ class Work:
         attention_flops: operations of fused attention, ``2 * B * H * Lq * Lk * (Dk + Dv)``.
         matmul_bytes: bytes that the matrix products and convolutions read and write, weights included.
         other_bytes: bytes that every other operation reads and writes when each runs by itself (eager, no fusion).
+        measured_s: seconds that were measured of what is not in these counts.
     """
 
     matmul_flops: float = 0.0
     attention_flops: float = 0.0
     matmul_bytes: float = 0.0
     other_bytes: float = 0.0
+    measured_s: float = 0.0
 
     @property
     def flops(self) -> float:
@@ -35,6 +37,7 @@ class Work:
             attention_flops=self.attention_flops + other.attention_flops,
             matmul_bytes=self.matmul_bytes + other.matmul_bytes,
             other_bytes=self.other_bytes + other.other_bytes,
+            measured_s=self.measured_s + other.measured_s,
         )
 
     def scaled(self, factor: float) -> Work:
@@ -44,6 +47,7 @@ class Work:
             attention_flops=self.attention_flops * factor,
             matmul_bytes=self.matmul_bytes * factor,
             other_bytes=self.other_bytes * factor,
+            measured_s=self.measured_s * factor,
         )
 
 

@@ -150,8 +150,8 @@ class CudaDevice:
         """See ``Device``."""
         self._memory.reset_peaks()
 
-    def compute_scope(self) -> AbstractContextManager[None]:
-        """See ``Device``: the compute stream is the current one inside."""
+    def compute_scope(self, *, counts: bool = True) -> AbstractContextManager[None]:
+        """See ``Device``: the compute stream is the current one inside; the allocator counts at no cost."""
         scope: AbstractContextManager[None] = torch.cuda.stream(self._compute_stream)
         return scope
 

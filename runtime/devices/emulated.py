@@ -233,9 +233,9 @@ class EmulatedDevice:
         """See ``Device``."""
         self._pool.reset_peaks()
 
-    def compute_scope(self) -> AbstractContextManager[None]:
+    def compute_scope(self, *, counts: bool = True) -> AbstractContextManager[None]:
         """See ``Device``."""
-        return nullcontext() if self._tracker is None else self._tracker.active()
+        return self._tracker.active() if counts and self._tracker is not None else nullcontext()
 
     def close(self) -> None:
         """See ``Device``."""

@@ -227,8 +227,11 @@ class Device(Protocol):
         """Peaks count from what is live now."""
         ...
 
-    def compute_scope(self) -> AbstractContextManager[None]:
-        """Entered around everything that computes on the device; counts activations where the device can."""
+    def compute_scope(self, *, counts: bool = True) -> AbstractContextManager[None]:
+        """Entered around everything that computes on the device; counts activations where the device can.
+
+        Counting takes time of its own for every operator: where that is measured, ``counts`` is False.
+        """
         ...
 
     def host_scope(self) -> AbstractContextManager[None]:
