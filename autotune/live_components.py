@@ -6,6 +6,8 @@ What they compute means nothing; shapes, dtypes, layers and calls are those of t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -40,25 +42,46 @@ def build_components(name: str, workload: Workload | None = None) -> dict[str, B
     return {component: build() for component, build in list_component_builders(name, workload).items()}
 
 
+MakeEmpty: TypeAlias = Callable[[torch.Size, torch.dtype], Tensor]
+"""Makes a contiguous tensor of a shape and dtype on one device; its content is undefined."""
+
+
 def build_live_component(built: BuiltComponent, *, device: torch.device | str, seed: int) -> nn.Module:
     """Give ``built.module`` weights, in place, and return it: from now on ``built.run`` computes on ``device``.
 
-    Every parameter keeps its shape and dtype, and tied ones stay one tensor. Values are random, and so small that
-    activations stay finite; the same seed gives the same ones. Buffers are filled likewise, those of integers with
-    zeros: what the library had computed into them is lost on the meta device.
-
-    A component that was captured cannot be run: its layers are rewired. Build another one.
+    Values are those of ``fill_module``. A component that was captured cannot be run: its layers are rewired. Build
+    another one.
     """
-    filler = _Filler(torch.device(device), seed)
-    for owner in built.module.modules():
+    fill_module(built.module, device=device, seed=seed)
+    return built.module.eval()
+
+
+def fill_module(
+    module: nn.Module, *, device: torch.device | str, seed: int, make_empty: MakeEmpty | None = None
+) -> None:
+    """Give ``module``, or a part of one, random weights on ``device``, in place.
+
+    Every parameter keeps its shape and dtype, and tied ones stay one tensor. Values are so small that activations stay
+    finite; the same seed gives the same ones. Buffers are filled likewise, those of integers with zeros: what the
+    library had computed into them is lost on the meta device.
+
+    Args:
+        module: on the meta device.
+        device: where its weights will be.
+        seed: of the values.
+        make_empty: where the memory comes from; torch's own allocation on ``device`` by default.
+    """
+    where = torch.device(device)
+    filler = _Filler(where, seed, make_empty or (lambda size, dtype: torch.empty(size, dtype=dtype, device=where)))
+    for owner in module.modules():
         for name, weight in list(owner.named_parameters(recurse=False, remove_duplicate=False)):
-            owner.register_parameter(name, filler.make_parameter(weight))
+            if weight.is_meta:
+                owner.register_parameter(name, filler.make_parameter(weight))
         # Buffers, and the tables that some classes keep as plain attributes.
         for held in (owner._buffers, vars(owner)):
             for name, tensor in held.items():
                 if isinstance(tensor, Tensor) and tensor.is_meta:
                     held[name] = filler.make_tensor(tensor)
-    return built.module.eval()
 
 
 def synthetic_input(device: torch.device | str, seed: int) -> InputFactory:
@@ -82,8 +105,8 @@ def synthetic_input(device: torch.device | str, seed: int) -> InputFactory:
 class _Filler:
     """Makes filled tensors on one device; a tensor that is asked for twice is made once."""
 
-    def __init__(self, device: torch.device, seed: int) -> None:
-        self._device = device
+    def __init__(self, device: torch.device, seed: int, make_empty: MakeEmpty) -> None:
+        self._make_empty = make_empty
         ring = torch.empty(RING_VALUES, device=device)
         ring.uniform_(-1.0, 1.0, generator=torch.Generator(device).manual_seed(seed))
         self._rings: dict[torch.dtype, Tensor] = {torch.float32: ring}
@@ -103,7 +126,7 @@ class _Filler:
         return self._made[id(original)][1]
 
     def _fill(self, original: Tensor) -> Tensor:
-        made = torch.empty(original.shape, dtype=original.dtype, device=self._device)
+        made = self._make_empty(original.shape, original.dtype)
         if original.is_complex():
             self._spread(torch.view_as_real(made).view(-1), VECTOR_SPREAD)
         elif not original.is_floating_point():
