@@ -13,6 +13,7 @@ class Lane(StrEnum):
 
     COMPUTE = "compute"
     H2D = "h2d"
+    D2H = "d2h"
     READ = "read"
 
 

@@ -32,6 +32,7 @@ class CopyThread:
     when its bytes have been moved, whatever is later: sleeps that end late do not add up.
 
     Args:
+        lane: which direction it copies.
         time: the clock.
         delays: for random sleeps before every copy; None for none.
 
@@ -39,7 +40,8 @@ class CopyThread:
         failed: copies that failed, in order.
     """
 
-    def __init__(self, time: RealTime, delays: random.Random | None) -> None:
+    def __init__(self, lane: Lane, time: RealTime, delays: random.Random | None) -> None:
+        self._lane = lane
         self.failed: list[EmulatedCopy] = []
         self._time = time
         self._delays = delays
@@ -48,7 +50,7 @@ class CopyThread:
         # A device may be closed from another thread than the host's: no job may follow the end of the queue.
         self._job_lock = threading.Lock()
         self._jobs: queue.SimpleQueue[_Job | torch.Tensor | threading.Event | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name="copy engine", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=f"copy engine {lane}", daemon=True)
         self._thread.start()
 
     def queue(self, copy: EmulatedCopy, took_s: float, ready_s: float) -> None:
@@ -104,7 +106,7 @@ class CopyThread:
         end_s = max(start_s + job.took_s, self._time.now_s())
         self._time.sleep_until(end_s)
         self._free_s = end_s
-        copy.lanes = (CopySpan(Lane.H2D, start_s, end_s),)
+        copy.lanes = (CopySpan(self._lane, start_s, end_s),)
         if copy.has_unreported_error:
             self.failed.append(copy)
         copy.landed.set()

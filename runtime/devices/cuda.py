@@ -17,6 +17,7 @@ from runtime.devices.cuda_pins import CudaPinDriver
 from runtime.devices.pinning import Pins
 from runtime.devices.protocol import Courier, Label, Mark, MemoryKind, MemoryUse, Moves, QueuedCopy
 from runtime.errors import DeviceError, UnsupportedError
+from runtime.timeline import Lane
 
 
 class CudaDevice:
@@ -24,7 +25,11 @@ class CudaDevice:
 
     Buffers come from the copy stream's pool, and what writes into them first is a copy on that stream. That is why
     ``free`` needs no ``record_stream``: memory that compute has used goes to a buffer whose copy is queued later, and
-    every copy waits for all compute that was queued before it.
+    every copy to the device waits for all compute that was queued before it.
+
+    Copies that are queued to the host have a stream of their own: cards have a copy engine for each direction, and one
+    stream would put both directions in one order. The allocator does not know that this stream uses a buffer, which is
+    why a source must not be freed before its copy has landed.
 
     Args:
         device: ``cuda:0``, or an index.
@@ -42,9 +47,11 @@ class CudaDevice:
         self._pins = Pins(CudaPinDriver(self.torch_device))
         self._compute_stream = compute_stream or torch.cuda.default_stream(self.torch_device)
         self._copy_stream = torch.cuda.Stream(self.torch_device)
+        self._back_stream = torch.cuda.Stream(self.torch_device)
         self._memory = CudaMemory(self.torch_device, self._copy_stream)
         self._clock = CudaClock(self._compute_stream)
         self._copies = CudaCopies(self._compute_stream, self._copy_stream, self._clock)
+        self._back_copies = CudaCopies(self._compute_stream, self._back_stream, self._clock, Lane.D2H)
         self._read_lock = threading.Lock()
         self._couriers: list[ThreadedCourier] = []
         self._is_closed = False
@@ -65,9 +72,10 @@ class CudaDevice:
         self._pins.pin(buffer)
 
     def unpin(self, buffer: torch.Tensor) -> None:
-        """See ``Device``; waits for the copies queued so far, which may still read it."""
+        """See ``Device``; waits for the copies queued so far, which may still use it."""
         if not self._is_closed:
             self._copy_stream.synchronize()
+            self._back_stream.synchronize()
             self._pins.unpin(buffer)
 
     def copy_pinned(self, moves: Moves, label: Label) -> QueuedCopy:
@@ -84,6 +92,11 @@ class CudaDevice:
         """See ``Device``."""
         self._check_open()
         return self._copies.copy_now(moves, label)
+
+    def queue_back(self, moves: Moves, label: Label) -> QueuedCopy:
+        """See ``Device``."""
+        self._check_open()
+        return self._back_copies.queue(moves, label, self._back_copies.ready())
 
     def open_courier(self, slot_bytes: int) -> Courier:
         """See ``Device``."""

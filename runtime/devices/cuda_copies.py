@@ -1,4 +1,4 @@
-"""The copy engine of a CUDA card: one stream, on which every copy waits for the compute that was queued before it."""
+"""A copy engine of a CUDA card: one stream, on which every copy waits for the compute that was queued before it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ class CudaCopy:
 
     label: Label
     size_bytes: int
+    lane: Lane
     begin: torch.cuda.Event
     end: torch.cuda.Event
     base: torch.cuda.Event
 
     def spans(self) -> tuple[CopySpan, ...]:
         """See ``QueuedCopy``."""
-        return (CopySpan(Lane.H2D, seconds_between(self.base, self.begin), seconds_between(self.base, self.end)),)
+        return (CopySpan(self.lane, seconds_between(self.base, self.begin), seconds_between(self.base, self.end)),)
 
 
 class CudaCopies:
@@ -36,9 +37,17 @@ class CudaCopies:
         compute_stream: what copies wait for.
         copy_stream: where they are made.
         clock: of the compute stream.
+        lane: which direction it copies.
     """
 
-    def __init__(self, compute_stream: torch.cuda.Stream, copy_stream: torch.cuda.Stream, clock: CudaClock) -> None:
+    def __init__(
+        self,
+        compute_stream: torch.cuda.Stream,
+        copy_stream: torch.cuda.Stream,
+        clock: CudaClock,
+        lane: Lane = Lane.H2D,
+    ) -> None:
+        self._lane = lane
         self._compute_stream = compute_stream
         self._copy_stream = copy_stream
         self._clock = clock
@@ -65,7 +74,7 @@ class CudaCopies:
                 end.record(self._copy_stream)
         except RuntimeError as error:
             raise DeviceError(f"The copy of {label} failed: {error}") from error
-        return CudaCopy(label, count_bytes(moves), begin, end, self._clock.base)
+        return CudaCopy(label, count_bytes(moves), self._lane, begin, end, self._clock.base)
 
     def copy_now(self, moves: Moves, label: Label) -> CudaCopy:
         """Make a copy that the host waits for, and so all compute that it calls later.

@@ -20,7 +20,9 @@ from runtime.devices.pinning import EmulatedPinDriver, Pins
 from runtime.devices.protocol import Courier, Label, Mark, MemoryKind, MemoryUse, Moves, QueuedCopy
 from runtime.devices.real_engine import RealEngine
 from runtime.devices.virtual_engine import VirtualEngine
+from runtime.devices.virtual_time import VirtualLanes
 from runtime.errors import DeviceError, DeviceMemoryError, InputError
+from runtime.interference import NO_INTERFERENCE, Interference, check_slowdown
 
 
 class ClockKind(StrEnum):
@@ -62,6 +64,8 @@ class EmulatedDevice:
         fail_copy, fail_read: called with the label before every copy, and before every read of a courier; raises to
             make it fail.
         tracks_activations: count what operators allocate inside ``compute_scope``, under the same limit.
+        interference: how copies to the device and compute slow each other down; on the virtual clock only.
+        duplex_slowdown_ratio: by this share of itself a queued copy takes longer while one goes the other way; likewise.
     """
 
     def __init__(  # noqa: PLR0913 - each is a trait of the emulated machine; all have a neutral default
@@ -80,11 +84,14 @@ class EmulatedDevice:
         fail_copy: Fault | None = None,
         fail_read: Fault | None = None,
         tracks_activations: bool = False,
+        interference: Interference = NO_INTERFERENCE,
+        duplex_slowdown_ratio: float = 0.0,
     ) -> None:
         if byte_scale < 1 or not time_scale > 0:
             raise InputError(
                 f"byte_scale must be at least 1, not {byte_scale}; time_scale must be above 0, not {time_scale}."
             )
+        check_slowdown("duplex_slowdown_ratio", duplex_slowdown_ratio)
         self.name = "emulated"
         self.torch_device = torch.device("cpu")
         self.pinning = "emulated"
@@ -100,6 +107,11 @@ class EmulatedDevice:
         self._is_closed = False
         self._engine: Engine
         if ClockKind(clock) is ClockKind.REAL:
+            if not interference.is_none or duplex_slowdown_ratio:
+                raise InputError(
+                    f"Copies that slow others down ({interference}, duplex_slowdown_ratio={duplex_slowdown_ratio}) are "
+                    "emulated on the virtual clock only: choose it, or leave them out."
+                )
             self._engine = RealEngine(
                 rates=rates,
                 byte_scale=byte_scale,
@@ -110,7 +122,12 @@ class EmulatedDevice:
             )
         else:
             self._engine = VirtualEngine(
-                rates=rates, byte_scale=byte_scale, delay_seed=delay_seed, fail_copy=fail_copy, fail_read=fail_read
+                lanes=VirtualLanes(interference, duplex_slowdown_ratio),
+                rates=rates,
+                byte_scale=byte_scale,
+                delay_seed=delay_seed,
+                fail_copy=fail_copy,
+                fail_read=fail_read,
             )
 
     def allocate(self, numel: int, dtype: torch.dtype, kind: MemoryKind = MemoryKind.WEIGHTS) -> torch.Tensor:
@@ -171,6 +188,11 @@ class EmulatedDevice:
         """See ``Device``."""
         self._enter()
         return self._engine.copy_now(moves, label, self._rates.back_s(self._scaled_bytes(moves)))
+
+    def queue_back(self, moves: Moves, label: Label) -> QueuedCopy:
+        """See ``Device``."""
+        self._enter()
+        return self._engine.copy_back(moves, label, self._rates.back_s(self._scaled_bytes(moves)))
 
     def open_courier(self, slot_bytes: int) -> Courier:
         """See ``Device``."""

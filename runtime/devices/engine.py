@@ -14,7 +14,7 @@ Slots: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 
 
 class Engine(Protocol):
-    """One copy engine, one compute lane and one read lane. Durations and times are emulated seconds."""
+    """One copy engine for each direction, one compute lane and one read lane. Durations and times are emulated seconds."""
 
     def tick(self) -> None:
         """Another call of the device begins."""
@@ -30,6 +30,10 @@ class Engine(Protocol):
         Raises:
             DeviceError: it failed.
         """
+        ...
+
+    def copy_back(self, moves: Moves, label: Label, took_s: float) -> QueuedCopy:
+        """Queue a copy to the host; returns at once."""
         ...
 
     def open_courier(self, slots: Slots, give_back: Callable[[], None]) -> Courier:
@@ -65,7 +69,7 @@ class Engine(Protocol):
         ...
 
     def finish_copies(self) -> None:
-        """Return when no copy of the host is on its way; spends no time on the virtual clock."""
+        """Return when no copy that the host queued is on its way; spends no time on the virtual clock."""
         ...
 
     def synchronize(self) -> None:

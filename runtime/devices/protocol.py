@@ -7,6 +7,8 @@ Every implementation passes ``tests/contract``. The executor performs one progra
 - *Copies* to the device are made by one engine, in the order in which they are queued. A copy starts when the engine is
   free and all compute that was queued before it is done; so a buffer that compute has finished with may be freed and
   its memory written by a later copy without any further wait.
+- Copies to the host that are *queued* are made by an engine of their own, likewise in order: both directions can be on
+  their way at once.
 - ``wait`` makes compute wait for a copy. Nobody reads a buffer before ``wait`` has been called for the copy into it.
 
 Two kinds of memory are counted apart from each other: what the executor allocates (weights, buffers of modules), and
@@ -165,6 +167,14 @@ class Device(Protocol):
 
     def copy_back(self, moves: Moves, label: Label) -> QueuedCopy:
         """Copy to the host, after all queued compute; the host waits, and compute as well."""
+        ...
+
+    def queue_back(self, moves: Moves, label: Label) -> QueuedCopy:
+        """Queue a copy to pinned host memory, after all compute queued so far. Returns at once.
+
+        Until it has landed its sources must neither be written nor freed: copies to the device do not wait for it. The
+        host reads the destinations after ``synchronize``, or after ``wait`` and then ``catch_up``.
+        """
         ...
 
     def open_courier(self, slot_bytes: int) -> Courier:

@@ -47,7 +47,10 @@ class RealEngine:
         self.time = RealTime(time_scale)
         self.reads = ReadLane(self.time, fail_read)
         self._fail_copy = fail_copy
-        self._thread = CopyThread(self.time, None if delay_seed is None else random.Random(delay_seed))
+        self._thread, self._back_thread = (
+            CopyThread(lane, self.time, None if delay_seed is None else random.Random(delay_seed))
+            for lane in (Lane.H2D, Lane.D2H)
+        )
         self._couriers: list[ThreadedCourier] = []
         self.compute = ComputeLane(self.time)
 
@@ -69,6 +72,12 @@ class RealEngine:
         copy = self.copy(moves, label, took_s)
         self.wait(copy)
         self.catch_up()
+        return copy
+
+    def copy_back(self, moves: Moves, label: Label, took_s: float) -> EmulatedCopy:
+        """See ``Engine``."""
+        copy = EmulatedCopy(moves, label, epoch=self.time.epoch, fault=self._fail_copy)
+        self._back_thread.queue(copy, took_s, self.compute.now_s())
         return copy
 
     def open_courier(self, slots: Slots, give_back: Callable[[], None]) -> ThreadedCourier:
@@ -120,13 +129,16 @@ class RealEngine:
     def finish_copies(self) -> None:
         """See ``Engine``."""
         self._thread.finish()
+        self._back_thread.finish()
 
     def synchronize(self) -> None:
         """See ``Engine``."""
         unread = [shipped for courier in self._couriers for shipped in courier.finish_reads()]
-        self._thread.finish()
-        unmade = [copy for copy in self._thread.failed if copy.has_unreported_error]
-        self._thread.failed.clear()
+        self.finish_copies()
+        unmade = []
+        for thread in (self._thread, self._back_thread):
+            unmade += [copy for copy in thread.failed if copy.has_unreported_error]
+            thread.failed.clear()
         for shipped in unread:
             if not shipped.is_reported:
                 shipped.await_copy()
@@ -140,6 +152,7 @@ class RealEngine:
         self.compute.restart()
         self.reads.restart()
         self._thread.restart()
+        self._back_thread.restart()
 
     def close(self) -> None:
         """See ``Engine``."""
@@ -147,6 +160,7 @@ class RealEngine:
         for courier in self._couriers:
             courier.close()
         self._thread.close()
+        self._back_thread.close()
 
 
 class ReadLane:

@@ -14,11 +14,29 @@ from runtime.devices.link_rates import LinkRates, ReadCache
 from runtime.devices.moves import count_bytes
 from runtime.devices.pending_copies import PendingCopies
 from runtime.devices.protocol import CopySpan, Label, Moves, QueuedCopy
-from runtime.devices.virtual_time import Interval, VirtualLanes
+from runtime.devices.virtual_time import Interval, LaneWork, VirtualLanes
 from runtime.errors import DeviceError
 from runtime.timeline import Lane
 
 _STAYS_PENDING_RATIO = 0.7
+
+
+class VirtualCopy(EmulatedCopy):
+    """A copy that was planned when it was queued.
+
+    Args:
+        works: what lanes do for it, the last one the copy itself.
+    """
+
+    def __init__(
+        self, moves: Moves, label: Label, works: tuple[LaneWork, ...], *, epoch: int, fault: Fault | None
+    ) -> None:
+        super().__init__(moves, label, epoch=epoch, fault=fault)
+        self.works = works
+
+    def spans(self) -> tuple[CopySpan, ...]:
+        """See ``QueuedCopy``."""
+        return tuple(work.span() for work in self.works)
 
 
 class VirtualEngine:
@@ -26,9 +44,10 @@ class VirtualEngine:
 
     Times never depend on when bytes are moved. Without a seed that is when a copy is queued. With one, a copy stays
     pending over a random number of calls, at the latest until somebody waits for it or for one behind it in its queue:
-    who reads without waiting finds what was there before. The host and every courier have a queue each.
+    who reads without waiting finds what was there before. The host has a queue for each direction, every courier one.
 
     Args:
+        lanes: which lane works when.
         rates: of the links.
         byte_scale: as how many bytes each byte counts.
         delay_seed: decides which calls make pending copies; None to make them when they are queued.
@@ -38,13 +57,14 @@ class VirtualEngine:
     def __init__(
         self,
         *,
+        lanes: VirtualLanes,
         rates: LinkRates,
         byte_scale: int,
         delay_seed: int | None,
         fail_copy: Fault | None,
         fail_read: Fault | None,
     ) -> None:
-        self.lanes = VirtualLanes()
+        self.lanes = lanes
         self.rates = rates
         self.byte_scale = byte_scale
         self._delays = None if delay_seed is None else random.Random(delay_seed)
@@ -52,7 +72,8 @@ class VirtualEngine:
         self._epoch = 0
         self._failed: list[EmulatedCopy] = []
         self._own = PendingCopies(self._failed)
-        self._queues = [self._own]
+        self._back = PendingCopies(self._failed)
+        self._queues = [self._own, self._back]
         self._couriers: list[VirtualCourier] = []
 
     def tick(self) -> None:
@@ -61,28 +82,26 @@ class VirtualEngine:
             while queue and (self._delays is None or self._delays.random() >= _STAYS_PENDING_RATIO):
                 queue.make_next()
 
-    def copy(self, moves: Moves, label: Label, took_s: float) -> EmulatedCopy:
+    def copy(self, moves: Moves, label: Label, took_s: float) -> VirtualCopy:
         """See ``Engine``."""
-        copy = EmulatedCopy(moves, label, epoch=self._epoch, fault=self._fail_copy)
-        copy.lanes = (CopySpan(Lane.H2D, *self.lanes.copy(took_s)),)
-        self._queue(copy, self._own)
-        return copy
+        return self._queue_own(moves, label, self.lanes.copy(took_s))
 
-    def copy_now(self, moves: Moves, label: Label, took_s: float) -> EmulatedCopy:
+    def copy_now(self, moves: Moves, label: Label, took_s: float) -> VirtualCopy:
         """See ``Engine``."""
-        copy = EmulatedCopy(moves, label, epoch=self._epoch, fault=self._fail_copy)
-        copy.lanes = (CopySpan(Lane.H2D, *self.lanes.copy_now(took_s)),)
-        self._queue(copy, self._own)
+        copy = self._queue_own(moves, label, self.lanes.copy_now(took_s))
         self._own.make_until(copy)
         copy.check()
         return copy
 
-    def ship(self, moves: Moves, label: Label, times: tuple[Interval, Interval], queue: PendingCopies) -> EmulatedCopy:
+    def copy_back(self, moves: Moves, label: Label, took_s: float) -> VirtualCopy:
+        """See ``Engine``."""
+        works = (self.lanes.work(Lane.D2H, self.lanes.copy_back(took_s)),)
+        return self._queue(VirtualCopy(moves, label, works, epoch=self._epoch, fault=self._fail_copy), self._back)
+
+    def ship(self, moves: Moves, label: Label, times: tuple[Interval, Interval], queue: PendingCopies) -> VirtualCopy:
         """Queue what a courier reads and copies at ``times``."""
-        copy = EmulatedCopy(moves, label, epoch=self._epoch, fault=self._fail_shipment)
-        copy.lanes = (CopySpan(Lane.READ, *times[0]), CopySpan(Lane.H2D, *times[1]))
-        self._queue(copy, queue)
-        return copy
+        works = (self.lanes.work(Lane.READ, times[0]), self.lanes.work(Lane.H2D, times[1]))
+        return self._queue(VirtualCopy(moves, label, works, epoch=self._epoch, fault=self._fail_shipment), queue)
 
     def open_courier(self, slots: Slots, give_back: Callable[[], None]) -> VirtualCourier:
         """See ``Engine``."""
@@ -100,12 +119,13 @@ class VirtualEngine:
 
     def wait(self, copy: QueuedCopy) -> None:
         """See ``Engine``."""
-        if not isinstance(copy, EmulatedCopy):
+        if not isinstance(copy, VirtualCopy):
             raise DeviceError("Only copies that this device has queued can be waited for.")
         for queue in self._queues:
             queue.make_until(copy)
         # What was queued on an earlier time line has landed when this one begins.
-        self.lanes.wait(copy.lanes[-1].end_s if copy.epoch == self._epoch else 0.0)
+        if copy.epoch == self._epoch:
+            self.lanes.wait(copy.works[-1].planned.end_s, copy.works[-1].lane)
         copy.check()
 
     def catch_up(self) -> None:
@@ -156,12 +176,18 @@ class VirtualEngine:
         """See ``Engine``."""
         for courier in list(self._couriers):
             courier.close()
-        self._own.drop_all(DeviceError("the device was closed before it was made"))
+        for queue in (self._own, self._back):
+            queue.drop_all(DeviceError("the device was closed before it was made"))
 
-    def _queue(self, copy: EmulatedCopy, queue: PendingCopies) -> None:
+    def _queue_own(self, moves: Moves, label: Label, planned: Interval) -> VirtualCopy:
+        works = (self.lanes.work(Lane.H2D, planned),)
+        return self._queue(VirtualCopy(moves, label, works, epoch=self._epoch, fault=self._fail_copy), self._own)
+
+    def _queue(self, copy: VirtualCopy, queue: PendingCopies) -> VirtualCopy:
         queue.add(copy)
         if self._delays is None:
             queue.make_all()
+        return copy
 
     def _fail_shipment(self, label: Label) -> None:
         for fault in (self._fail_read, self._fail_copy):
@@ -183,7 +209,7 @@ class VirtualCourier:
         self._cache = ReadCache(engine.rates)
         self._is_closed = False
 
-    def ship(self, moves: Moves, label: Label) -> EmulatedCopy:
+    def ship(self, moves: Moves, label: Label) -> VirtualCopy:
         """See ``Courier``."""
         engine = self._engine
         engine.tick()
@@ -193,7 +219,7 @@ class VirtualCourier:
         times = engine.lanes.ship(self._slots, read_s, engine.rates.pinned_s(size_bytes))
         return engine.ship(moves, label, times, self._queue)
 
-    def load_now(self, moves: Moves, label: Label) -> EmulatedCopy:
+    def load_now(self, moves: Moves, label: Label) -> VirtualCopy:
         """See ``Courier``."""
         engine = self._engine
         engine.tick()

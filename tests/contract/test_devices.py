@@ -47,6 +47,65 @@ def test_copy_back_has_arrived_when_it_returns(device: Device) -> None:
     assert torch.equal(target, weights + 1)
 
 
+def test_a_copy_queued_to_the_host_has_arrived_after_synchronize(device: Device) -> None:
+    weights, (target,) = host_layer(2), pinned_layers(device, 1)
+    buffer = buffer_of(device, weights)
+    device.wait(device.copy_pageable([(buffer, weights)], label(0)))
+    buffer.add_(1)
+    copy = device.queue_back([(target, buffer)], label(0))
+    device.synchronize()
+    assert torch.equal(target, weights + 1)
+    assert copy.size_bytes == LAYER_BYTES
+
+
+def test_a_copy_queued_to_the_host_has_arrived_when_the_host_has_waited_for_it(device: Device) -> None:
+    weights, (target,) = host_layer(2), pinned_layers(device, 1)
+    buffer = buffer_of(device, weights)
+    device.wait(device.copy_pageable([(buffer, weights)], label(0)))
+    device.wait(device.queue_back([(target, buffer)], label(0)))
+    device.catch_up()
+    assert torch.equal(target, weights)
+
+
+def test_copies_queued_to_the_host_follow_compute_and_each_other_on_a_lane_of_their_own(device: Device) -> None:
+    targets = pinned_layers(device, 4)
+    buffer = device.allocate(LAYER_NUMEL, torch.float32)
+    device.begin_run(label(0))
+    buffer.fill_(7)
+    device.end_run(label(0))
+    mark = device.mark()
+    copies = [device.queue_back([(target, buffer)], label(layer)) for layer, target in enumerate(targets)]
+    device.synchronize()
+    spans = [span for copy in copies for span in copy.spans()]
+    assert [span.lane for span in spans] == [Lane.D2H] * 4
+    assert spans == sorted(spans)
+    assert are_disjoint(spans)
+    assert device.time_of(mark) <= spans[0].start_s
+
+
+def test_copies_both_ways_arrive_where_they_belong(device: Device) -> None:
+    sources, targets = pinned_layers(device, 3), pinned_layers(device, 3)
+    kept = device.allocate(LAYER_NUMEL, torch.float32)
+    device.copy_pageable([(kept, sources[0])], label(0))
+    buffers = [buffer_of(device, source) for source in sources]
+    back = [device.queue_back([(target, kept)], label(layer)) for layer, target in enumerate(targets)]
+    there = [device.copy_pinned([move], label(9)) for move in zip(buffers, sources, strict=True)]
+    device.synchronize()
+    assert all(holds(*move) for move in zip(buffers, sources, strict=True))
+    assert all(torch.equal(target, sources[0]) for target in targets)
+    assert len(spans_on(Lane.D2H, back)) == len(spans_on(Lane.H2D, there)) == 3
+
+
+def test_compute_waits_for_a_copy_to_the_host_where_it_is_told_to(device: Device) -> None:
+    (target,) = pinned_layers(device, 1)
+    buffer = device.allocate(LAYER_NUMEL, torch.float32)
+    copy = device.queue_back([(target, buffer)], label(0))
+    device.wait(copy)
+    mark = device.mark()
+    device.synchronize()
+    assert copy.spans()[0].end_s <= device.time_of(mark)
+
+
 def test_copies_of_several_tensors_and_dtypes_arrive_whole(device: Device) -> None:
     sources = [torch.arange(7, dtype=dtype) for dtype in (torch.int8, torch.bfloat16, torch.float64)]
     buffers = [buffer_of(device, source) for source in sources]
