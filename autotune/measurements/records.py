@@ -14,6 +14,21 @@ Outcome = Literal["measured", "out_of_memory", "failed", "skipped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """How the device ran when something had been timed; None where it does not say.
+
+    Attributes:
+        sm_clock_mhz, memory_clock_mhz, temperature_c: of a card.
+        throttle_reasons: why it ran below its clock, as the driver names them.
+    """
+
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    temperature_c: int | None = None
+    throttle_reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PieceRecord:
     """One piece of a component that was run by itself: a layer, a part outside the stacks, or what is around both.
 
@@ -30,6 +45,7 @@ class PieceRecord:
         reserved_bytes: the most that the allocator held meanwhile; None where there is none to ask.
         flops, moved_bytes: operations and bytes of one call as counted on the meta device, to judge the time by.
         note: why it was not measured, or what limits the figure.
+        conditions: of the device afterwards.
         disturbances: why the timing may be off, one sentence each.
         measured_at: when, ISO 8601 in UTC.
     """
@@ -47,6 +63,7 @@ class PieceRecord:
     flops: float = 0.0
     moved_bytes: float = 0.0
     note: str = ""
+    conditions: Conditions = Conditions()
     disturbances: tuple[str, ...] = ()
     measured_at: str = ""
 
@@ -71,7 +88,7 @@ class LinkRecord:
         timing: of one copy.
         is_layer_size: whether some layer of the model has this size; else it belongs to the sweep.
         note: what limits the figure.
-        disturbances, measured_at: as of ``PieceRecord``.
+        conditions, disturbances, measured_at: as of ``PieceRecord``.
     """
 
     kind: LinkKind
@@ -79,6 +96,7 @@ class LinkRecord:
     timing: Timing
     is_layer_size: bool = False
     note: str = ""
+    conditions: Conditions = Conditions()
     disturbances: tuple[str, ...] = ()
     measured_at: str = ""
 
@@ -102,7 +120,7 @@ class InterferenceRecord:
         load: what computed (``H3 transformer blocks[0]``), and what was copied.
         compute_alone, compute_under_copies: one run of the load, without and with copies on their way all the time.
         copy_alone, copy_under_compute: one copy, without and with compute running all the time.
-        disturbances, measured_at: as of ``PieceRecord``.
+        conditions, disturbances, measured_at: as of ``PieceRecord``.
     """
 
     load: str
@@ -110,6 +128,7 @@ class InterferenceRecord:
     compute_under_copies: Timing
     copy_alone: Timing
     copy_under_compute: Timing
+    conditions: Conditions = Conditions()
     disturbances: tuple[str, ...] = ()
     measured_at: str = ""
 
