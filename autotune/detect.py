@@ -1,28 +1,28 @@
-"""Which GPU this machine has, asked of the driver; what cannot be read is unknown, never guessed."""
+"""Which GPU planning is for when none is named: the one this process would compute on, as far as the driver tells."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 from dataclasses import dataclass
-from typing import Any
 
+from autotune.telemetry.survey import GpuSurvey, Surroundings, survey_gpus
 from runtime.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectedGpu:
-    """The GPUs of this machine, if they are all of one kind.
+    """The GPU of this process, or several that are alike.
 
     Attributes:
-        title: the driver's name for them.
+        title: the driver's name.
         memory_bytes: total device memory of one.
         free_bytes: the least that is free on any of them now.
+        uuid: which card it is; None where several are alike and only the CUDA runtime knows, or where it is unknown.
     """
 
     title: str
     memory_bytes: int
     free_bytes: int
+    uuid: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,48 +33,42 @@ class Detection:
     reason: str
 
 
-def probe_gpu() -> Detection:
+def probe_gpu(where: Surroundings | None = None) -> Detection:
     """Ask NVML; whatever goes wrong there only means that no GPU is known.
 
+    Args:
+        where: where to look; None for this process and this machine.
+
     Raises:
-        InputError: the machine has cards of different kinds, so that one must be named.
+        InputError: the machine has several cards and it cannot be told which of them is meant, or it is a part of one.
     """
-    try:
-        nvml = importlib.import_module("pynvml")
-    except Exception as error:  # a broken driver library raises anything at import
-        return Detection(gpu=None, reason=f"no GPU could be looked for ({_describe(error)})")
-    try:
-        nvml.nvmlInit()
-    except Exception as error:
-        return Detection(gpu=None, reason=f"no NVIDIA driver answers ({_describe(error)})")
-    try:
-        found = _list_gpus(nvml)
-    except Exception as error:
-        return Detection(gpu=None, reason=f"the driver does not describe its GPU ({_describe(error)})")
-    finally:
-        with contextlib.suppress(Exception):
-            nvml.nvmlShutdown()
-    if not found:
-        return Detection(gpu=None, reason="the driver lists no usable GPU")
-    titles = sorted({gpu.title for gpu in found})
-    if len(titles) > 1:
-        raise InputError(f"this machine has several kinds of GPU ({', '.join(titles)}): name one with --device")
-    gpu = min(found, key=lambda gpu: gpu.free_bytes)
-    return Detection(gpu=gpu, reason=f"the driver reports {gpu.title}")
+    survey = survey_gpus(where)
+    if not survey.used:
+        if survey.readings and not survey.is_settled:
+            raise InputError(f"which GPU is meant cannot be told: {survey.explanation}; or name a kind with --device")
+        return Detection(gpu=None, reason=survey.explanation)
+    return _detect(survey)
 
 
-def _list_gpus(nvml: Any) -> list[DetectedGpu]:  # noqa: ANN401 - a module that is not always there
-    found = []
-    for index in range(nvml.nvmlDeviceGetCount()):
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        name = nvml.nvmlDeviceGetName(handle)
-        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-        total, free = int(memory.total), int(memory.free)
-        if total > 0 and 0 <= free <= total:
-            title = name.decode() if isinstance(name, bytes) else str(name)
-            found.append(DetectedGpu(title=title, memory_bytes=total, free_bytes=free))
-    return found
-
-
-def _describe(error: Exception) -> str:
-    return str(error) or type(error).__name__
+def _detect(survey: GpuSurvey) -> Detection:
+    readings = [survey.readings[at] for at in survey.used]
+    first = readings[0]
+    if first.is_unified:
+        reason = f"{first.title} shares the host's memory, which no device preset describes"
+        return Detection(gpu=None, reason=reason)
+    if first.mig_profile is not None:
+        raise InputError(
+            f"this process computes on a part of a GPU ({first.title}), of which no preset knows the rates: name the "
+            "nearest card with --device and the part's memory with --vram-cap"
+        )
+    free = [reading.free_bytes for reading in readings if reading.free_bytes is not None]
+    if first.title is None or first.total_bytes is None or len(free) < len(readings):
+        missing = "; ".join(sorted(set(first.unknown.values()))) or "a figure is missing"
+        return Detection(gpu=None, reason=f"the driver does not describe its GPU ({missing})")
+    gpu = DetectedGpu(
+        title=first.title,
+        memory_bytes=first.total_bytes,
+        free_bytes=min(free),
+        uuid=first.uuid if len(readings) == 1 else None,
+    )
+    return Detection(gpu=gpu, reason=f"the driver reports {first.title}: {survey.explanation}")

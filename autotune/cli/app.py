@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from autotune.cli.commands import conformance, devices, explain, export, models, search, simulate, table
+from autotune.cli.commands import conformance, devices, doctor, explain, export, models, search, simulate, table
 from autotune.cli.commands.run import run as run_plan
 from autotune.cli.console import print_error
 from runtime.errors import AutotuneError
@@ -33,6 +33,7 @@ app.command("explain")(explain.explain)
 app.command("export")(export.export)
 app.command("models")(models.models)
 app.command("devices")(devices.devices)
+app.command("doctor")(doctor.doctor)
 app.command("conformance")(conformance.conformance)
 
 

@@ -8,12 +8,17 @@ from pathlib import Path, PurePosixPath
 
 from autotune.host_memory.cgroups import find_chains
 from autotune.host_memory.limits import MemoryLimit, read_limits
+from autotune.host_memory.memlock import MemlockLimit, read_memlock
+from autotune.host_memory.namespaces import Namespaces, read_namespaces
+from autotune.host_memory.problems import Problem, find_host_problems
 from autotune.host_memory.server_view import derive_server_available
 from autotune.host_memory.tree import ControlFiles, parse_number, read_regular_file
 from runtime.units import format_gib
 
 _MEMINFO = PurePosixPath("/proc/meminfo")
+_OS_RELEASE = PurePosixPath("/proc/sys/kernel/osrelease")
 _BYTES_PER_KB = 1024
+_HIDDEN_LIMITS_NOTE = "this process has a cgroup namespace of its own: limits above its root cannot be seen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,9 @@ class HostReading:
         available_bytes: the smallest of the figures that are known: the system's and ``headroom_bytes``.
         server_available_bytes: what the server takes for available by its own, different rule. Predict its placements
             from this figure.
+        namespaces: which parts of the machine this process cannot see.
+        memlock: the kernel's limit on locked memory.
+        is_wsl: whether this is Linux inside Windows; None where the system does not tell.
         sources: where the figures come from, in sentences.
         unknown: files that are there and could not be read or understood, with the reason.
     """
@@ -41,6 +49,9 @@ class HostReading:
     headroom_bytes: int | None
     available_bytes: int | None
     server_available_bytes: int | None
+    namespaces: Namespaces
+    memlock: MemlockLimit
+    is_wsl: bool | None
     sources: tuple[str, ...]
     unknown: tuple[str, ...]
 
@@ -57,20 +68,12 @@ class HostReading:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the user should know before memory is pinned, in sentences."""
-        if self.unknown:
-            return (_warn_of_unknown(self),)
-        if self.available_bytes == 0:
-            return (_warn_of_nothing_left(self.binding),)
-        found = []
-        if self.binding is not None and self.binding.throttles and self.headroom_bytes == self.available_bytes:
-            found.append(_warn_of_throttling(self.binding))
-        available_bytes, server_bytes = self.available_bytes, self.server_available_bytes
-        if available_bytes is not None and server_bytes is not None and server_bytes > available_bytes:
-            found.append(
-                f"the server takes {format_gib(server_bytes)} of host memory for available, but only "
-                f"{format_gib(available_bytes)} are: it may pin more than it can have"
-            )
-        return tuple(found)
+        return tuple(problem.describe() for problem in self.problems)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The same, with each remedy apart."""
+        return tuple(find_host_problems(self))
 
 
 def read_host_memory(
@@ -101,6 +104,7 @@ def read_host_memory(
     known = [figure for figure in (available_bytes, headroom_bytes) if figure is not None]
     # What the server cannot read is no limit to it, so its own look must not add to what is unknown to us.
     unknown = files.unknown
+    namespaces = read_namespaces(files)
     return HostReading(
         total_bytes=total_bytes,
         os_available_bytes=available_bytes,
@@ -109,13 +113,23 @@ def read_host_memory(
         headroom_bytes=headroom_bytes,
         available_bytes=min(known, default=None),
         server_available_bytes=derive_server_available(files, available_bytes),
+        namespaces=namespaces,
+        memlock=read_memlock(files, namespaces),
+        is_wsl=_read_wsl(files),
         sources=(
             _describe_system(available_bytes, is_given=meminfo_bytes is None),
             *(chain.note for chain in chains if chain.note),
             _describe_limit(binding, has_cgroups=bool(chains), is_unknown=bool(unknown)),
+            *((_HIDDEN_LIMITS_NOTE,) if namespaces.has_own_cgroups else ()),
         ),
         unknown=unknown,
     )
+
+
+def _read_wsl(files: ControlFiles) -> bool | None:
+    """Microsoft's kernels have its name in their release."""
+    text = files.read_text(_OS_RELEASE)
+    return None if text is None else "microsoft" in text.casefold()
 
 
 def _read_meminfo(files: ControlFiles) -> tuple[int | None, int | None]:
@@ -152,27 +166,3 @@ def _describe_limit(binding: MemoryLimit | None, *, has_cgroups: bool, is_unknow
     if is_unknown:
         return "cgroup limit: unknown"
     return "no cgroup limits memory" if has_cgroups else "cgroup limit: unknown, no cgroup was found"
-
-
-def _warn_of_unknown(reading: HostReading) -> str:
-    files, server_bytes = "; ".join(reading.unknown), reading.server_available_bytes
-    text = f"{files}: memory may be limited further than is known, so nothing should be pinned"
-    if server_bytes is None:
-        return text
-    return f"{text}; the server passes over such files and takes {format_gib(server_bytes)} for available"
-
-
-def _warn_of_nothing_left(binding: MemoryLimit | None) -> str:
-    cause = "the system has no memory available"
-    if binding is not None and binding.headroom_bytes == 0:
-        used, limit = format_gib(binding.usage_bytes), format_gib(binding.limit_bytes)
-        cause = f"nothing is left under {binding.file} of {binding.directory} ({used} of {limit} in use)"
-    return f"{cause}: nothing can be pinned, all weights wait in pageable or mapped memory"
-
-
-def _warn_of_throttling(binding: MemoryLimit) -> str:
-    return (
-        f"memory.high of {binding.directory} binds at {format_gib(binding.limit_bytes)}: above it the kernel does not "
-        "kill, it throttles every allocation, and pinned memory cannot be reclaimed; keep pins below the headroom of "
-        f"{format_gib(binding.headroom_bytes)}"
-    )

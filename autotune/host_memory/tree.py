@@ -13,6 +13,8 @@ from pathlib import PurePosixPath
 
 # Control files are small; a mount table of a machine with thousands of containers has a few MiB.
 _MOST_BYTES = 16 * 2**20
+# The kernel refuses to read from /proc/sys into a buffer of megabytes.
+_CHUNK_BYTES = 64 * 2**10
 _NUMBER = re.compile(r"[0-9]{1,40}")
 
 
@@ -28,8 +30,10 @@ def read_regular_file(path: str) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError("not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(_MOST_BYTES)
+        parts: list[bytes] = []
+        while len(parts) * _CHUNK_BYTES < _MOST_BYTES and (part := os.read(descriptor, _CHUNK_BYTES)):
+            parts.append(part)
+        return b"".join(parts)
     finally:
         os.close(descriptor)
 
@@ -76,6 +80,13 @@ class ControlFiles:
         except (OSError, ValueError) as error:
             self.report_unknown(path, getattr(error, "strerror", None) or str(error))
             return False
+
+    def read_link(self, path: PurePosixPath) -> str | None:
+        """Where the symbolic link ``path`` leads; None when it is missing, no link, or cannot be read."""
+        try:
+            return os.readlink(self._locate(path))  # noqa: PTH115 - Path.readlink adds nothing here
+        except (OSError, ValueError):
+            return None
 
     def read_number(self, path: PurePosixPath) -> int | None:
         """The whole number in ``path``; None when the file is missing, says ``max``, or is unknown and reported."""

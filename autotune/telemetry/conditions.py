@@ -1,0 +1,97 @@
+"""The conditions under which something is timed: clocks, heat, throttling and other processes at one instant.
+
+Two readings see only the ends of a run: what came and went in between is not found, so readings belong around every
+short run, not around a long one. ``autotune.telemetry.disturbances`` compares them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autotune.telemetry.answers import Answer, Unknown, or_none
+from autotune.telemetry.cards import Card, list_cards
+from autotune.telemetry.machine_load import MachineLoad, read_machine_load
+from autotune.telemetry.nvml import open_nvml
+from autotune.telemetry.processes import OwnProcess, find_own_process, split_processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceConditions:
+    """Conditions at one instant. None is unknown or does not apply; ``unknown`` has the reasons.
+
+    Attributes:
+        at_s: the instant on the clock that ``read_conditions`` was given.
+        uuid: of the card; None for the CPU and emulated devices, of which only ``load`` is read.
+        driver: version of the driver.
+        sm_clock_mhz, memory_clock_mhz, temperature_c, throttle_reasons: of the card.
+        other_count: other processes with a CUDA context on the card.
+        other_pids: their numbers, as far as they are known.
+        load: processor time of the machine and of this process; None for a card.
+        unknown: field -> why it is None.
+    """
+
+    at_s: float
+    uuid: str | None = None
+    driver: str | None = None
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    temperature_c: int | None = None
+    throttle_reasons: tuple[str, ...] | None = None
+    other_count: int | None = None
+    other_pids: tuple[int, ...] = ()
+    load: MachineLoad | None = None
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_conditions(
+    uuid: str | None,
+    *,
+    own: OwnProcess | None = None,
+    load_nvml: Callable[[], Any] | None = None,
+    read_load: Callable[[], Answer[MachineLoad]] = read_machine_load,
+    clock: Callable[[], float] = time.monotonic,
+) -> DeviceConditions:
+    """Read the conditions now; around many readings keep ``open_nvml`` open, so that each is quick.
+
+    Args:
+        uuid: of the card that is timed, as ``GpuReading.uuid``; None for the CPU and emulated devices.
+        own: this process; None for one that has opened the card.
+        load_nvml: returns the module ``pynvml``; None for the installed one.
+        read_load: reads processor time.
+        clock: seconds.
+    """
+    if uuid is None:
+        load = read_load()
+        unknown = {"load": load.reason} if isinstance(load, Unknown) else {}
+        return DeviceConditions(at_s=clock(), load=or_none(load), unknown=unknown)
+    own = own or find_own_process(has_context=True)
+    with open_nvml() if load_nvml is None else open_nvml(load_nvml) as nvml:
+        inventory = list_cards(nvml)
+        if isinstance(inventory, Unknown):
+            return DeviceConditions(at_s=clock(), uuid=uuid, unknown={"uuid": inventory.reason})
+        for part in (part for card in inventory.cards for part in card.parts):
+            if part.uuid == uuid:
+                return _read_card(part, inventory.driver, own, clock())
+    return DeviceConditions(at_s=clock(), uuid=uuid, unknown={"uuid": f"NVML lists no card {uuid}"})
+
+
+def _read_card(card: Card, driver: Answer[str], own: OwnProcess, at_s: float) -> DeviceConditions:
+    device = card.device
+    answers: dict[str, Answer[Any]] = {
+        "driver": driver,
+        "sm_clock_mhz": device.sm_clock_mhz(),
+        "memory_clock_mhz": device.memory_clock_mhz(),
+        "temperature_c": device.temperature_c(),
+        "throttle_reasons": device.throttle_reasons(),
+    }
+    listed = device.compute_processes()
+    split = None if isinstance(listed, Unknown) else split_processes(listed, own)
+    answers["other_count"] = listed if split is None else split.other_count
+    others = () if split is None or isinstance(split.others, Unknown) else split.others
+    values = {name: or_none(answer) for name, answer in answers.items()}
+    unknown = {name: answer.reason for name, answer in answers.items() if isinstance(answer, Unknown)}
+    pids = tuple(process.pid for process in others)
+    return DeviceConditions(at_s=at_s, uuid=card.uuid, other_pids=pids, unknown=unknown, **values)
