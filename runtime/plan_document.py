@@ -56,6 +56,7 @@ class DeviceSummary:
         origin: how it was chosen, one sentence.
         memory_bytes, usable_vram_bytes: what the card has, and what one process can use of it.
         figures: every rate and constant that entered the prediction.
+        measured: names of those figures that were measured, here or on a device of the same kind.
     """
 
     name: str
@@ -64,8 +65,11 @@ class DeviceSummary:
     memory_bytes: int
     usable_vram_bytes: int
     figures: dict[str, Figure]
+    measured: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if strange := sorted(set(self.measured) - set(self.figures)):
+            raise PlanError(f"{self.name}: {', '.join(strange)} cannot be measured figures: there are none")
         if not 0 < self.usable_vram_bytes <= self.memory_bytes <= MAX_BYTES:
             raise PlanError(
                 f"{self.name}: usable VRAM is {self.usable_vram_bytes} of {self.memory_bytes} bytes; it must be "
