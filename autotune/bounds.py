@@ -12,6 +12,8 @@ Why they hold:
   in the use. No copy starts before the compute that was queued earlier is done, so it starts inside the use; the layer
   runs after it has landed, so it ends inside the use, too.
 - A whole component moves while nothing computes, so such moves add to both sums; so do copies from pageable memory.
+- Copies and compute that slow each other down only add to this: beside each other they take at least as long as
+  ``Interference.least_s`` says, whatever else is copied and computed meanwhile.
 - One lane of reads: those of a use, of layers that were not on their way when it began, start and end inside it.
 """
 
@@ -21,21 +23,27 @@ from collections import Counter
 from collections.abc import Iterable
 
 from autotune.replay_core import Costs
+from runtime.interference import NO_INTERFERENCE, Interference
 from runtime.plan import Plan
 from runtime.program import Action, Op, Program, RequestProgram, Segment, UseProgram
 
 _TAKES = frozenset({Op.H2D, Op.H2D_BLOCKING, Op.PLACE})
 
 
-def compute_steady_bound_s(compute_s: Iterable[float], copy_s_of_streamed: Iterable[float]) -> float:
+def compute_steady_bound_s(
+    compute_s: Iterable[float],
+    copy_s_of_streamed: Iterable[float],
+    interference: Interference = NO_INTERFERENCE,
+) -> float:
     """The least that one steady pass takes.
 
     Args:
         compute_s: of every layer of the pass; of all its stacks, where several run one after another, and of the work
             between them.
         copy_s_of_streamed: of every layer of the pass that the plan streams.
+        interference: of the device.
     """
-    return max(sum(compute_s), sum(copy_s_of_streamed))
+    return interference.least_s(sum(compute_s), sum(copy_s_of_streamed))
 
 
 def compute_use_bounds_s(program: Program, plan: Plan, costs: Costs) -> tuple[float, ...]:
@@ -79,7 +87,7 @@ def _bound_use_s(program: Program, plan: Plan, costs: Costs, use: UseProgram, li
         if costs.tiers is not None:
             read_s += copies * min(costs.tiers.read_s[slot], costs.tiers.first_read_s[slot])
             sync_s += copies * costs.tiers.sync_s[slot]
-    return max(compute_s + sync_s, copy_s + sync_s, read_s) + moved_s
+    return max(costs.interference.least_s(compute_s, copy_s) + sync_s, read_s) + moved_s
 
 
 def _compute_s(segment: Segment, costs: Costs) -> float:

@@ -268,6 +268,7 @@ class CostModel:
                 tuple(index for index, stack in enumerate(stacks) if stack.component == component)
                 for component in range(len(components))
             ),
+            interference=self.rates.interference,
         )
 
     def _seconds(self, use_index: int, group_index: int) -> float:

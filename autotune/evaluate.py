@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from autotune.clock_choice import make_clock
 from autotune.cost_model import CostModel, view_hosting
 from autotune.live_bytes import LiveBytes
 from autotune.memory_model import MemoryModel
 from autotune.phases import phase_names, walk_component
 from autotune.replay_core import Clock, Costs, PassTimes, Recorder, join_passes, perform, run_segment
-from autotune.tiered_clock import make_clock
 from runtime.engines.host_rules import PlanHosting, always_pins, host_plan, never_runs_short
 from runtime.engines.registry import Engine
 from runtime.hosting import COPY_RESERVE_BYTES, HostMemory

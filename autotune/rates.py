@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from autotune.hardware import DevicePreset
 from autotune.work import Work
 from runtime.errors import InputError
+from runtime.interference import NO_INTERFERENCE, Interference
 
 # A kilobyte or a thousand operations a second: below that a figure is a slip, and times stop being numbers.
 _LEAST_RATE = 1e3
@@ -16,6 +17,9 @@ _LEAST_RATE = 1e3
 DEFAULT_DISK_BYTES_PER_S = 3.4e9
 """What one NVMe drive gave while mapped weights of MiniMax-H3 were read again in every step (sglang PR #35816, PM129 of
 the public measurements: 49 GiB a step, bound by the drive)."""
+
+DEFAULT_DISK_SOURCE = "one NVMe drive, sglang PR #35816 (PM129)"
+"""The same in short, for documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,7 @@ class Rates:
         matmul_flops_per_s: matrix products, per dtype.
         attention_flops_per_s: fused attention, per dtype.
         memory_bytes_per_s: device memory, read plus written.
+        interference: how much copies to the device and compute slow each other down; none where it was not measured.
     """
 
     pinned_bytes_per_s: float
@@ -40,6 +45,7 @@ class Rates:
     matmul_flops_per_s: Mapping[str, float]
     attention_flops_per_s: Mapping[str, float]
     memory_bytes_per_s: float
+    interference: Interference = NO_INTERFERENCE
 
     def __post_init__(self) -> None:
         rates = {

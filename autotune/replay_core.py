@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from runtime.interference import NO_INTERFERENCE, Interference
 from runtime.program import Action, Op, Segment
 
 _H2D, _RUN, _RELEASE, _DRAIN = int(Op.H2D), int(Op.RUN), int(Op.RELEASE), int(Op.DRAIN)
@@ -73,6 +74,7 @@ class Costs:
         stack_of_slot: per slot, index of its stack.
         stacks_of_component: per component, indices of its stacks.
         tiers: how layers that are not pinned are copied; None when all are.
+        interference: how copies and compute slow each other down; the seconds above are those without it.
     """
 
     copy_s: tuple[float, ...]
@@ -87,6 +89,7 @@ class Costs:
     stack_of_slot: tuple[int, ...]
     stacks_of_component: tuple[tuple[int, ...], ...]
     tiers: TierCosts | None = None
+    interference: Interference = NO_INTERFERENCE
 
     @cached_property
     def change_bytes(self) -> tuple[int, ...]:
@@ -115,11 +118,15 @@ class Clock:
 
     Every layer is pinned; ``autotune.tiered_clock`` has the clock for the others. Components that are moved whole are
     pinned from their first move down; ``fresh`` says that none has been moved down yet.
+
+    Attributes:
+        now_s: when all compute is done, in the own time of the copy engine, as all attributes are. Here that is the
+            time; ``autotune.interfering_clock`` has the clock whose copy engine is slowed now and then.
     """
 
-    __slots__ = ("compute_free_s", "copy_free_s", "costs", "landed_s", "last_copy_s", "stall_s", "unmoved")
+    __slots__ = ("copy_free_s", "costs", "landed_s", "last_copy_s", "now_s", "stall_s", "unmoved")
 
-    compute_free_s: float
+    now_s: float
     copy_free_s: float
     landed_s: list[float]
     last_copy_s: list[float]
@@ -135,7 +142,7 @@ class Clock:
         costs = self.costs
         copy_s, compute_s, stack_of_slot = costs.copy_s, costs.compute_s, costs.stack_of_slot
         landed, last_copy = self.landed_s, self.last_copy_s
-        compute, copy, stall = self.compute_free_s, self.copy_free_s, self.stall_s
+        compute, copy, stall = self.now_s, self.copy_free_s, self.stall_s
         for op, argument in actions:
             if op == _RUN:
                 ready = landed[argument]
@@ -168,7 +175,12 @@ class Clock:
             if ready > compute:
                 stall += ready - compute
                 compute = ready
-        self.compute_free_s, self.copy_free_s, self.stall_s = compute, copy, stall
+        self.now_s, self.copy_free_s, self.stall_s = compute, copy, stall
+
+    @property
+    def compute_free_s(self) -> float:
+        """When all compute is done."""
+        return self.now_s
 
     @property
     def engine_free_s(self) -> float:
@@ -176,13 +188,27 @@ class Clock:
         return self.copy_free_s
 
     def last_spans(self, action: Action, has_moved: bool) -> list[tuple[int, float, float]]:
-        """``(lane, start_s, end_s)`` of the copies of ``action``, which has just been run."""
+        """``(lane, start_s, end_s)`` of the copies of ``action``, which has just been run; in own time."""
         op, argument = action
         if op == _UP:
             took_s = (self.costs.up_s if has_moved else self.costs.first_up_s)[argument]
         else:
             took_s = (self.costs.down_s if op == _DOWN else self.costs.copy_s)[argument]
         return [(1, self.copy_free_s - took_s, self.copy_free_s)]
+
+    def last_compute_s(self, action: Action) -> float:
+        """How long the compute of ``action`` took, which has just been run; 0 for what does not compute."""
+        op, argument = action
+        if op == _RUN:
+            return self.costs.compute_s[argument]
+        return self.costs.work_s[argument] if op == _WORK else 0.0
+
+    def trace_copies(self) -> None:
+        """From now on ``time_of`` is asked for when copies were made."""
+
+    def time_of(self, own_s: float) -> float:
+        """When the copy engine comes to ``own_s``, as far as is known by now."""
+        return own_s
 
     def move(self, op: int, component: int) -> float:
         """Seconds of a move of a whole component, which is noted."""
@@ -193,13 +219,13 @@ class Clock:
 
     def settle(self) -> None:
         """Let every queued copy land and begin a new time line at zero: what idling between requests does."""
-        self.compute_free_s = self.copy_free_s = 0.0
+        self.now_s = self.copy_free_s = 0.0
         self.landed_s = [0.0] * len(self.costs.copy_s)
         self.last_copy_s = [0.0] * self.costs.stack_count
 
     def relative_state(self) -> tuple[float, ...]:
         """All that decides the times to come, measured from now: the copy engine, then every copy still in flight."""
-        now = self.compute_free_s
+        now = self.now_s
         if self.copy_free_s <= now:
             return ()
         state = [self.copy_free_s - now]
@@ -210,12 +236,12 @@ class Clock:
 
     def shift(self, delta_s: float) -> None:
         """Skip ``delta_s`` in which passes repeat exactly: what is in flight now is in flight then."""
-        now = self.compute_free_s
+        now = self.now_s
         if self.copy_free_s > now:
             self.landed_s = [landed + delta_s if landed > now else landed for landed in self.landed_s]
             self.last_copy_s = [copy + delta_s if copy > now else copy for copy in self.last_copy_s]
             self.copy_free_s += delta_s
-        self.compute_free_s += delta_s
+        self.now_s += delta_s
 
 
 @dataclass(slots=True)
@@ -236,26 +262,37 @@ class Recorder:
     stalls: list[tuple[float, float, int]] = field(default_factory=list)
     memory: list[tuple[float, int, int]] = field(default_factory=list)
     skipped: list[tuple[float, float, int]] = field(default_factory=list)
+    _moving: list[tuple[int, float, float]] = field(default_factory=list)
 
     def run(self, clock: Clock, actions: Iterable[Action]) -> None:
         """Perform ``actions`` on ``clock``; the same as ``clock.run``, with notes."""
+        clock.trace_copies()
         for action in actions:
             op, argument = action
             before_s = clock.compute_free_s
             moved = argument not in clock.unmoved
             clock.run((action,))
-            after_s, costs = clock.compute_free_s, clock.costs
-            took_s = costs.compute_s[argument] if op == _RUN else costs.work_s[argument] if op == _WORK else 0.0
+            after_s, took_s = clock.compute_free_s, clock.last_compute_s(action)
             if after_s - took_s > before_s:
                 self.stalls.append((before_s, after_s - took_s, argument if op == _RUN else -1))
             if took_s:
                 self.spans.append((0, after_s - took_s, after_s, argument if op == _RUN else -1))
             if op in (_H2D, _BLOCKING, _UP, _DOWN):
                 slot = -2 - argument if op in (_UP, _DOWN) else argument
-                self.spans += [(lane, start, end, slot) for lane, start, end in clock.last_spans(action, moved)]
-            change_bytes = costs.live_change_bytes(action)
+                for lane, start_s, end_s in clock.last_spans(action, moved):
+                    self._moving.append((len(self.spans), start_s, end_s))
+                    self.spans.append((lane, start_s, end_s, slot))
+            change_bytes = clock.costs.live_change_bytes(action)
             if change_bytes:
                 self.memory.append((before_s, -2 - argument if op in (_UP, _DOWN) else argument, change_bytes))
+        self.place_copies(clock)
+
+    def place_copies(self, clock: Clock) -> None:
+        """Note anew when copies that were not over were made: compute may have slowed them."""
+        for index, start_s, end_s in self._moving:
+            lane, _, _, slot = self.spans[index]
+            self.spans[index] = (lane, clock.time_of(start_s), clock.time_of(end_s), slot)
+        self._moving = [copy for copy in self._moving if copy[2] > clock.now_s]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,6 +384,12 @@ def _extend(
     whole, rest = divmod(segment.repeat - len(durations), period)
     if recorder is not None:
         recorder.skipped.append((clock.compute_free_s, sum(cycle), whole))
+        if whole:
+            # Copies that are on their way now are made during the next passes, which may slow them.
+            for _ in range(period):
+                clock.run(segment.actions)
+            recorder.place_copies(clock)
+            whole -= 1
     clock.shift(whole * sum(cycle))
     for _ in range(rest):
         perform(clock, segment.actions, recorder)

@@ -29,11 +29,6 @@ _H2D, _RUN, _DRAIN, _WORK = int(Op.H2D), int(Op.RUN), int(Op.DRAIN), int(Op.WORK
 _BLOCKING, _UP, _DOWN, _END_USE = int(Op.H2D_BLOCKING), int(Op.UP), int(Op.DOWN), int(Op.END_USE)
 
 
-def make_clock(costs: Costs, *, fresh: bool = False) -> Clock:
-    """The clock that ``costs`` need."""
-    return Clock(costs, fresh=fresh) if costs.tiers is None else TieredClock(costs, costs.tiers, fresh=fresh)
-
-
 class TieredClock(Clock):
     """See the module.
 
@@ -65,7 +60,7 @@ class TieredClock(Clock):
         copy_s, compute_s, stack_of_slot = costs.copy_s, costs.compute_s, costs.stack_of_slot
         sync_s, is_mapped = tiers.sync_s, tiers.is_mapped
         landed, last_copy = self.landed_s, self.last_copy_s
-        compute, copy, stall = self.compute_free_s, self.copy_free_s, self.stall_s
+        compute, copy, stall = self.now_s, self.copy_free_s, self.stall_s
         for op, argument in actions:
             if op == _RUN:
                 ready = landed[argument]
@@ -129,7 +124,7 @@ class TieredClock(Clock):
                 stall += ready - compute
                 compute = ready
             self.read_free_s = max(self.read_free_s, compute)
-        self.compute_free_s, self.copy_free_s, self.stall_s = compute, copy, stall
+        self.now_s, self.copy_free_s, self.stall_s = compute, copy, stall
 
     def last_spans(self, action: Action, has_moved: bool) -> list[tuple[int, float, float]]:
         """As every clock's, with synchronous copies, and with the courier's read."""
@@ -166,7 +161,7 @@ class TieredClock(Clock):
         What became free longer ago than two reads take is as good as free for any time: both slots would be filled by
         now.
         """
-        now, oldest = self.compute_free_s, -2 * self.tiers.longest_read_s
+        now, oldest = self.now_s, -2 * self.tiers.longest_read_s
         state = [max(self.read_free_s - now, oldest), float(sum(self.was_read))]
         state += (max(part - now, 0.0) for span in self.shipped_s if span[1] > now for part in span)
         state += (landed - now for landed in self.landed_s if landed > now)
@@ -176,12 +171,12 @@ class TieredClock(Clock):
 
     def shift(self, delta_s: float) -> None:
         """As every clock's; what became free before now stays as long ago."""
-        now = self.compute_free_s
+        now = self.now_s
         self.landed_s = [landed + delta_s if landed > now else landed for landed in self.landed_s]
         self.last_copy_s = [copy + delta_s if copy > now else copy for copy in self.last_copy_s]
         if self.copy_free_s > now:
             self.copy_free_s += delta_s
-        self.compute_free_s += delta_s
+        self.now_s += delta_s
         self.read_free_s += delta_s
         self.shipped_s = [(begin + delta_s, end + delta_s) for begin, end in self.shipped_s]
         self.shipped_of_stack_s = [end + delta_s if end > now else end for end in self.shipped_of_stack_s]

@@ -101,9 +101,9 @@ class Interference:
     def least_s(self, compute_s: float, copy_s: float) -> float:
         """The least time in which compute and copies of these seconds at full speed can both be done.
 
-        Overlapping by ``o`` takes at least ``compute_s + o * S / (1 + S)``, ``copy_s + o * T / (1 + T)``, and the sum of
-        both less ``o``. The least of the largest of the three is at either end: as much overlap as there can be, or
-        none, where an overlap costs more than it hides.
+        An overlap of ``o`` takes at least ``compute_s + o * S / (1 + S)``, ``copy_s + o * T / (1 + T)``, and the sum
+        of both less ``o``. The largest of the three is least at either end: with as much overlap as there can be, or
+        with none, where an overlap costs more than it hides.
         """
         met = self.meet(compute_s, copy_s)
         return min(max(met.compute_s, copy_s + met.delay_s), compute_s + copy_s)

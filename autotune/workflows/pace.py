@@ -23,6 +23,7 @@ class Pace:
 
     Attributes:
         rates: of the links.
+        interference: of copies and compute.
     """
 
     def __init__(self, profile: Profile, plan: Plan, hosting: PlanHosting) -> None:
@@ -31,6 +32,7 @@ class Pace:
         self._first_slots = {
             (model.components[ref.component].name, ref.name): ref.first_slot for ref in list_stacks(model)
         }
+        self.interference = rates.interference
         self.rates = LinkRates(
             pinned_bytes_per_s=rates.pinned_bytes_per_s,
             pageable_bytes_per_s=rates.pageable_bytes_per_s,

@@ -65,7 +65,7 @@ class EmulatedDevice:
             make it fail.
         tracks_activations: count what operators allocate inside ``compute_scope``, under the same limit.
         interference: how copies to the device and compute slow each other down; on the virtual clock only.
-        duplex_slowdown_ratio: by this share of itself a queued copy takes longer while one goes the other way; likewise.
+        duplex_slowdown_ratio: by this share of itself a copy takes longer while one goes the other way; likewise.
     """
 
     def __init__(  # noqa: PLR0913 - each is a trait of the emulated machine; all have a neutral default

@@ -14,7 +14,7 @@ Slots: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 
 
 class Engine(Protocol):
-    """One copy engine for each direction, one compute lane and one read lane. Durations and times are emulated seconds."""
+    """One copy engine each way, one compute lane and one read lane. Durations and times are emulated seconds."""
 
     def tick(self) -> None:
         """Another call of the device begins."""

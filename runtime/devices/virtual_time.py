@@ -177,7 +177,7 @@ class VirtualLanes:
         return Interval(read_start_s, self._read_free_s), copied
 
     def wait(self, end_s: float, lane: Lane = Lane.H2D) -> None:
-        """Compute goes on when ``lane`` has come to ``end_s`` at the earliest. The host runs ahead: reads do not wait."""
+        """Compute goes on when ``lane`` has come to ``end_s``, at the earliest. The host runs ahead: no read waits."""
         link = self._back if lane is Lane.D2H else self._link
         if not self._is_slowed:
             self._jump(max(self.now_s, end_s))

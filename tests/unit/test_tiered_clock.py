@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from autotune.clock_choice import make_clock
 from autotune.replay_core import Clock, Costs, Recorder, TierCosts, run_segment
-from autotune.tiered_clock import TieredClock, make_clock
+from autotune.tiered_clock import TieredClock
 from runtime.program import Block, Op, Segment
 
 # Slots 0..3 of one stack: pinned, pageable, mapped, mapped with a share that is in no file.
