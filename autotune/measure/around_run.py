@@ -89,15 +89,18 @@ def _make_stand_in(calls: dict[str, CallTemplate], results: _Results) -> Callabl
 
 
 def _put_into_lists(found: object, after: object) -> None:
-    """Leave the lists among the arguments as the piece left them."""
+    """Leave the lists among the arguments, and those that their objects hold, as the piece left them."""
     if isinstance(found, dict) and isinstance(after, dict):
         for key, value in found.items():
             _put_into_lists(value, after.get(key))
     elif isinstance(found, list) and isinstance(after, list):
-        for one, other in zip(found, after, strict=False):
-            _put_into_lists(one, other)
-        if all(not isinstance(item, list | dict | tuple) for item in after):
+        if any(isinstance(item, list | dict) for item in after):
+            for one, other in zip(found, after, strict=False):
+                _put_into_lists(one, other)
+        else:
             found[:] = after
+    elif type(found) is type(after) and not isinstance(found, torch.Tensor | nn.Module | type):
+        _put_into_lists(getattr(found, "__dict__", {}), getattr(after, "__dict__", {}))
 
 
 def _hollow_out(module: nn.Module, replaced: Iterable[nn.Module], device: torch.device) -> None:
@@ -110,8 +113,8 @@ def _hollow_out(module: nn.Module, replaced: Iterable[nn.Module], device: torch.
         if id(owner) not in pieces and any(id(part) in pieces for part in owner.modules()):
             continue
         for name, weight in list(owner.named_parameters(recurse=False, remove_duplicate=False)):
-            hollow = torch.zeros(1, dtype=weight.dtype, device=device).expand(weight.shape)
+            hollow = torch.zeros((), dtype=weight.dtype, device=device).expand(weight.shape)
             owner.register_parameter(name, nn.Parameter(hollow, requires_grad=False))
         for name, held in list(owner._buffers.items()):
             if held is not None:
-                owner._buffers[name] = torch.zeros(1, dtype=held.dtype, device=device).expand(held.shape)
+                owner._buffers[name] = torch.zeros((), dtype=held.dtype, device=device).expand(held.shape)
