@@ -17,6 +17,9 @@ _STAT = PurePosixPath("/proc/stat")
 _FIELDS = 8
 _IDLE, _IOWAIT = 3, 4
 
+SHORTEST_S = 0.2
+"""Processor time is counted in ticks of 10 ms: over a shorter span a single tick would pass for a busy machine."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineLoad:
@@ -35,9 +38,9 @@ class MachineLoad:
     cpus: int
 
     def other_ratio(self, later: MachineLoad) -> float | None:
-        """Share 0..1 of all processors that others kept busy up to ``later``; None where no time has passed."""
+        """Share 0..1 of all processors that others kept busy up to ``later``; None for less than ``SHORTEST_S``."""
         elapsed_s = later.at_s - self.at_s
-        if elapsed_s <= 0:
+        if elapsed_s < SHORTEST_S:
             return None
         others_s = (later.busy_s - self.busy_s) - (later.own_s - self.own_s)
         return min(1.0, max(0.0, others_s / (elapsed_s * later.cpus)))

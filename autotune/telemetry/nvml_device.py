@@ -11,6 +11,7 @@ from autotune.telemetry.nvml_query import NvmlQuery, check_text, check_whole
 from autotune.telemetry.throttling import name_reasons
 
 _BUS_ID = re.compile(r"(?P<domain>[0-9a-f]{4,8}):(?P<rest>[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])")
+_REASON_QUERIES = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 _SENSOR_GPU, _CLOCK_SM, _CLOCK_MEMORY = 0, 1, 2
 
 
@@ -136,10 +137,10 @@ class NvmlDevice:
 
     def throttle_reasons(self) -> Answer[tuple[str, ...]]:
         """Why clocks are what they are; the query has had two names."""
-        bits = self._query.whole("nvmlDeviceGetCurrentClocksEventReasons", self._whole)
-        if isinstance(bits, Unknown):
-            bits = self._query.whole("nvmlDeviceGetCurrentClocksThrottleReasons", self._whole)
-        return bits if isinstance(bits, Unknown) else name_reasons(bits)
+        # The module may know the newer name while the driver does not.
+        names = [name for name in _REASON_QUERIES if hasattr(self._query.module, name)] or _REASON_QUERIES[:1]
+        answers = [self._query.whole(name, self._whole) for name in names]
+        return next((name_reasons(bits) for bits in answers if not isinstance(bits, Unknown)), answers[0])
 
     def utilization_ratio(self) -> Answer[float]:
         """Share of the last sample period in which a kernel ran."""
