@@ -37,7 +37,7 @@ def describe_around(component: str, run: CapturedRun) -> str:
 
 def measure_around(built: BuiltComponent, run: CapturedRun, settings: RunSettings) -> PieceRecord:
     """Time what ``built``, on the meta device and not captured, computes outside the pieces of ``run``."""
-    component, device = built.spec.name, settings.device
+    component, device = built.spec.name, settings.bench.device
     results = _Results(random_tensors(device.torch_device, settings.seed))
     calls: dict[str, dict[str, CallTemplate]] = {}
     for piece in run.pieces:
@@ -113,8 +113,11 @@ def _hollow_out(module: nn.Module, replaced: Iterable[nn.Module], device: torch.
         if id(owner) not in pieces and any(id(part) in pieces for part in owner.modules()):
             continue
         for name, weight in list(owner.named_parameters(recurse=False, remove_duplicate=False)):
-            hollow = torch.zeros((), dtype=weight.dtype, device=device).expand(weight.shape)
-            owner.register_parameter(name, nn.Parameter(hollow, requires_grad=False))
-        for name, held in list(owner._buffers.items()):
-            if held is not None:
-                owner._buffers[name] = torch.zeros((), dtype=held.dtype, device=device).expand(held.shape)
+            owner.register_parameter(name, nn.Parameter(_hollow(weight, device), requires_grad=False))
+        # Buffers, and what some classes keep as plain attributes (weights that are made of others, tables).
+        for held in (owner._buffers, vars(owner)):
+            held |= {name: _hollow(item, device) for name, item in held.items() if isinstance(item, torch.Tensor)}
+
+
+def _hollow(weight: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return torch.zeros((), dtype=weight.dtype, device=device).expand(weight.shape)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from torch import nn
 
@@ -18,19 +17,6 @@ from autotune.meta_weights import HOST_TABLE_MIN_BYTES
 from autotune.model_facts import ModelFacts
 from autotune.work import Work
 from runtime.errors import InputError
-
-
-class RecordKeeper(Protocol):
-    """Where records go as soon as they are made, and where earlier ones come from."""
-
-    def recall(self, key: str) -> PieceRecord | None:
-        """The record of that key, if one that is good enough is there."""
-        ...
-
-    def remember(self, record: PieceRecord) -> None:
-        """Keep ``record``."""
-        ...
-
 
 Progress = Callable[[str, float], None]
 """Told what is measured now, and which share of all the work has been done."""
@@ -46,16 +32,16 @@ class MeasuredComponent:
 
 
 def measure_component(
-    build: ComponentBuilder, settings: RunSettings, keeper: RecordKeeper, notify: Progress = lambda *_: None
+    build: ComponentBuilder, settings: RunSettings, notify: Progress = lambda *_: None
 ) -> MeasuredComponent:
     """Measure every distinct piece of one component, one after the other.
 
     Args:
         build: makes the component on the meta device; called anew for the capture, for the pieces and for the rest.
-        settings: where and how.
-        keeper: keeps the records.
+        settings: where and how; records go to the bench's keeper, and earlier ones come from there.
         notify: see ``Progress``.
     """
+    keeper = settings.bench.keeper
     built = build()
     run = capture_run(built)
     component = built.spec.name
@@ -66,22 +52,22 @@ def measure_component(
     records: dict[str, PieceRecord] = {}
     for digest, piece in distinct.items():
         notify(f"{component} {piece.place.name}", done / total if total else 0.0)
-        known = keeper.recall(digest)
+        known = keeper.recall("piece", digest)
         if known is None:
             module = fresh.module.get_submodule(piece.place.path)
             known = _run_or_skip(built, piece, module, settings)
-            keeper.remember(known)
+            keeper.remember("piece", digest, known)
         else:
             recalled += 1
         records[digest] = known
         done += _expected_effort(piece)
     notify(f"{component} around its layers", done / total if total else 0.0)
     around_key = describe_around(component, run)
-    around = keeper.recall(around_key)
+    around = keeper.recall("piece", around_key)
     recalled += around is not None
     if around is None:
         around = measure_around(build(), run, settings)
-        keeper.remember(around)
+        keeper.remember("piece", around_key, around)
     return MeasuredComponent(
         captured=_finish(built, run, records, around),
         pieces=tuple(_list_pieces(built, run, records, around)),

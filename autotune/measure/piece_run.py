@@ -5,17 +5,17 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from autotune.live_components import fill_module
+from autotune.measure.bench import Bench
 from autotune.measure.call_template import fill_template, list_tensors, random_tensors
 from autotune.measure.piece_capture import AROUND, CapturedPiece, Place
-from autotune.measure.timing import TimingProtocol, time_on_device
-from autotune.measure.watch import Watch
+from autotune.measure.timing import time_on_device
 from autotune.measurements.model_profile import RunOptions
 from autotune.measurements.records import Outcome, PieceRecord
 from autotune.measurements.timing import Timing
@@ -36,17 +36,13 @@ class RunSettings:
     """How pieces are run.
 
     Attributes:
-        device: where.
+        bench: what they are measured with.
         options: attention, autocast and compilation.
-        protocol: when to stop timing.
-        watch: looks at the device around each measurement.
         seed: of weights and inputs.
     """
 
-    device: Device
-    options: RunOptions
-    protocol: TimingProtocol
-    watch: Watch
+    bench: Bench
+    options: RunOptions = field(default_factory=RunOptions)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -115,7 +111,7 @@ def run_around(
         name=AROUND,
         class_name=type(own).__name__,
         inputs=(),
-        weight_bytes=sum(int(weight.nbytes) for weight in (*own.parameters(), *own.buffers())),
+        weight_bytes=sum(int(weight.nbytes) for weight in (*own.parameters(), *own.buffers()) if weight.is_meta),
         outcome="skipped",
         note=note,
     )
@@ -131,7 +127,7 @@ def complete_record(record: PieceRecord, measure: Callable[[], _Figures], settin
     """``record`` with what ``measure`` finds, or with why it finds nothing."""
     outcome: Outcome = "failed"
     try:
-        figures, seen = settings.watch.around(measure)
+        figures, seen = settings.bench.watch.around(measure)
     except (DeviceMemoryError, torch.OutOfMemoryError) as error:
         outcome, note = "out_of_memory", _first_line(error)
     except Exception as error:  # whatever a library's module raises is a fact about it
@@ -147,13 +143,13 @@ def complete_record(record: PieceRecord, measure: Callable[[], _Figures], settin
             disturbances=seen.disturbances,
             measured_at=seen.measured_at,
         )
-    _give_memory_back(settings.device)
-    return replace(record, outcome=outcome, note=note, measured_at=settings.watch.now())
+    _give_memory_back(settings.bench.device)
+    return replace(record, outcome=outcome, note=note, measured_at=settings.bench.watch.now())
 
 
 def _make_caller(piece: CapturedPiece, module: nn.Module, settings: RunSettings) -> Callable[[], object]:
     """A call of ``module`` with inputs that are on the device already."""
-    device = settings.device
+    device = settings.bench.device
     make = random_tensors(device.torch_device, settings.seed)
     with device.compute_scope():
         tensors = [
@@ -171,7 +167,7 @@ def _make_caller(piece: CapturedPiece, module: nn.Module, settings: RunSettings)
 
 
 def _measure_call(label: Label, call: Callable[[], object], settings: RunSettings) -> _Figures:
-    device = settings.device
+    device = settings.bench.device
     with torch.no_grad(), _options_in_force(settings):
         with device.compute_scope(counts=False):
             call()  # loads kernels and takes workspaces, which are no activations
@@ -183,7 +179,7 @@ def _measure_call(label: Label, call: Callable[[], object], settings: RunSetting
         device.synchronize()
         memory = device.memory()
         with device.compute_scope(counts=False):
-            timing = time_on_device(device, label, call, settings.protocol)
+            timing = time_on_device(device, label, call, settings.bench.protocol)
     return _Figures(
         timing=timing,
         rise_bytes=max(0, memory.peak_bytes[MemoryKind.ACTIVATIONS] - before_bytes),
@@ -193,7 +189,7 @@ def _measure_call(label: Label, call: Callable[[], object], settings: RunSetting
 
 @contextmanager
 def _weights_on_device(module: nn.Module, settings: RunSettings) -> Iterator[None]:
-    device, buffers = settings.device, list[torch.Tensor]()
+    device, buffers = settings.bench.device, list[torch.Tensor]()
 
     def make_empty(size: torch.Size, dtype: torch.dtype) -> torch.Tensor:
         buffer = device.allocate(size.numel(), dtype)
@@ -221,7 +217,7 @@ def _return_to_meta(module: nn.Module) -> None:
 
 @contextmanager
 def _options_in_force(settings: RunSettings) -> Iterator[None]:
-    options, kind = settings.options, settings.device.torch_device.type
+    options, kind = settings.options, settings.bench.device.torch_device.type
     contexts: list[AbstractContextManager[object]] = [nullcontext()]
     if options.attention != "auto":
         contexts.append(sdpa_kernel([ATTENTION_BACKENDS[options.attention]]))
