@@ -132,6 +132,7 @@ class _Trial:
         start_s, refusal = self._clock(), ""
         try:
             self._device.pin(part)
+            self._pinned.append(part)
         except PinError as error:
             refusal = str(error)
         duration_s = self._clock() - start_s
@@ -140,7 +141,6 @@ class _Trial:
         )
         self._requests.append(request)
         if not refusal:
-            self._pinned.append(part)
             self._total_bytes += size_bytes
         return refusal
 
