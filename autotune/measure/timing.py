@@ -100,7 +100,7 @@ def time_on_device(device: Device, label: Label, work: Callable[[], object], pro
     """Time ``work``, which computes on ``device``; an emulated device makes it last as long as ``label`` should."""
 
     def run(times: int) -> float:
-        device.synchronize()
+        begin_sample(device)
         begin = device.mark()
         for _ in range(times):
             device.begin_run(label)
@@ -111,6 +111,12 @@ def time_on_device(device: Device, label: Label, work: Callable[[], object], pro
         return device.time_of(end) - device.time_of(begin)
 
     return time_repeatedly(run, protocol)
+
+
+def begin_sample(device: Device) -> None:
+    """Wait for the device and begin a new time line: CUDA counts in 32-bit floats, whose steps grow with the time."""
+    device.synchronize()
+    device.start_clock()
 
 
 def _choose_inner(once_s: float, least_span_s: float) -> int:
