@@ -115,6 +115,17 @@ def compute_cache_key(entry: CatalogEntry, settled: SettledWorkload, versions: d
     return hashlib.sha256(msgspec.json.encode(inputs, order="deterministic")).hexdigest()
 
 
+def find_facts_key(name: str, workload: Workload) -> str:
+    """A digest of everything that the facts of a catalog model under ``workload`` depend on now, variants aside.
+
+    Raises:
+        InputError: no such model, or a request that the server cannot run.
+        MissingDependencyError: a library whose classes are read is not installed.
+    """
+    entry = find_model(name)
+    return compute_cache_key(entry, entry.settle(workload), read_library_versions())
+
+
 def compute_source_digest(root: Path) -> str:
     """A digest of the capture and catalog code, and of the types that carry its results."""
     names = ["capture.py", "meta_*.py", "model_facts.py", "work.py", "workload.py", "catalog/*.py"]

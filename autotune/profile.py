@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -48,8 +48,9 @@ class Profile:
 
     @property
     def digest(self) -> str:
-        """Identifies the facts: equal profiles have equal digests."""
-        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
+        """Identifies the facts: equal profiles have equal digests, however old they are when they are used."""
+        facts = replace(self, device=replace(self.device, origin=""))
+        return hashlib.sha256(msgspec.json.encode(facts, order="deterministic")).hexdigest()[:16]
 
 
 PROFILE_KIND = DocumentKind(

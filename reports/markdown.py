@@ -54,16 +54,21 @@ def render_report(document: PlanDocument, flags: Sequence[str], notes: Sequence[
 
 
 def summary_line(document: PlanDocument) -> str:
-    """What was planned for, and the figures of the plan, in one paragraph. Every figure is an estimate and says so."""
+    """What was planned for, and the figures of the plan, in one paragraph. What the figures rest on comes first."""
     prediction = document.prediction
     return (
-        f"Estimated, not measured. {describe_workload(document.workload, document.variant)} A later request takes "
-        f"{format_seconds(prediction.latency_s)} (the first one after load "
+        f"{describe_source(prediction.source)} {describe_workload(document.workload, document.variant)} A later "
+        f"request takes {format_seconds(prediction.latency_s)} (the first one after load "
         f"{format_seconds(prediction.first_latency_s)}) and is charged {format_gib(prediction.peak.charged_bytes)} of "
         f"VRAM; the plan holds {format_gib(prediction.total_host_bytes)} of host memory{_disk_reads(prediction)}. Cap: "
         f"{document.cap.reason}. "
         f"Host: {document.host.origin}. Device: {document.device.origin}."
     )
+
+
+def describe_source(source: str) -> str:
+    """The provenance of a prediction, as its first sentence."""
+    return "Estimated, not measured." if source.startswith("estimated") else f"{source[:1].upper()}{source[1:]}."
 
 
 def _disk_reads(prediction: Prediction) -> str:

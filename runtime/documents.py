@@ -69,6 +69,18 @@ class DocumentKind(Generic[Document]):
             raise self.error(f"{name} is damaged: {error}") from error
 
 
+def read_format(path: str | Path) -> str | None:
+    """What the document at ``path`` says it is; None where it cannot be read or does not say so."""
+    try:
+        return msgspec.json.decode(read_file(path), type=_Head).format
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+class _Head(msgspec.Struct):
+    format: str | None = None
+
+
 def encode_document(document: object) -> bytes:
     """``document`` as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"

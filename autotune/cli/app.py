@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import typer
 
-from autotune.cli.commands import conformance, devices, doctor, explain, export, models, search, simulate, table
+from autotune.cli.commands import (
+    conformance,
+    devices,
+    doctor,
+    explain,
+    export,
+    models,
+    profile,
+    search,
+    simulate,
+    table,
+)
 from autotune.cli.commands.run import run as run_plan
 from autotune.cli.console import print_error
 from runtime.errors import AutotuneError
@@ -33,6 +44,7 @@ app.command("explain")(explain.explain)
 app.command("export")(export.export)
 app.command("models")(models.models)
 app.command("devices")(devices.devices)
+app.add_typer(profile.group)
 app.command("doctor")(doctor.doctor)
 app.command("conformance")(conformance.conformance)
 

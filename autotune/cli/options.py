@@ -18,7 +18,10 @@ ModelOption = Annotated[
     str | None, typer.Option("--model", help="Catalog model; see `autotune models`. H3 unless --profile says.")
 ]
 DeviceOption = Annotated[
-    str | None, typer.Option("--device", help="Device preset to plan for; see `autotune devices`.")
+    str | None,
+    typer.Option(
+        "--device", help="Preset to plan for, see `autotune devices`; or cuda:N, cpu, emulated: this one as profiled."
+    ),
 ]
 CapOption = Annotated[
     str | None, typer.Option("--vram-cap", help="Device memory the server may use, e.g. 24GiB or 24GB.")
@@ -58,7 +61,12 @@ EngineOption = Annotated[
 ]
 ReserveOption = Annotated[str, typer.Option("--reserve", help="Device memory kept free on purpose.")]
 ProfileOption = Annotated[
-    Path | None, typer.Option("--profile", help="Saved profile.json in place of --model and --device.")
+    Path | None,
+    typer.Option("--profile", help="A run's profile.json, or a measured model profile, for --model and --device."),
+]
+NodeProfileOption = Annotated[
+    Path | None,
+    typer.Option("--node-profile", help="This machine's measured links, beside --profile with a model profile."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 RefreshOption = Annotated[bool, typer.Option("--refresh", help="Read the model's classes again, not the cache.")]

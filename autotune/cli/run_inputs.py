@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,19 @@ from autotune.capture_cache import load_model_facts
 from autotune.catalog.registry import CATALOG, find_model
 from autotune.checkpoint.facts import load_checkpoint_facts
 from autotune.cli.console import print_error
+from autotune.cli.measured_inputs import MeasuredInputs, Request, read_named, read_own_card, read_own_device
 from autotune.cli.options import build_workload, optional_bytes, optional_rate
-from autotune.detect import probe_gpu
+from autotune.detect import Detection, probe_gpu
+from autotune.measurements.model_profile import FORMAT as MODEL_PROFILE_FORMAT
 from autotune.model_facts import ModelFacts
 from autotune.profile import Profile, load_profile
 from autotune.workflows.advice import Catalog
 from autotune.workflows.host import HostWish
 from autotune.workflows.planning import Alternative, PlanningSettings, list_alternatives
+from autotune.workflows.stored_profiles import is_own_device
 from autotune.workflows.target import Target, resolve_target, target_of_profile
 from autotune.workflows.variant_choice import AUTO_VARIANT, choose_variant
+from runtime.documents import read_format
 from runtime.errors import InputError
 
 DEFAULT_MODEL = "H3"
@@ -47,6 +51,7 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
     *,
     model: str | None,
     profile: Path | None,
+    node_profile: Path | None = None,
     device: str | None,
     vram_cap: str | None,
     host: HostWish,
@@ -55,18 +60,26 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
     shape: Mapping[str, Any],
     refresh: bool,
     notify: Callable[[str], None],
+    with_measured_compute: bool = True,
 ) -> Inputs:
-    """Load or capture facts and choose the target.
+    """Load or capture facts, or take measured ones, and choose the target.
+
+    ``with_measured_compute`` is False where other requests or variants, which may not have been measured, are compared
+    with this one.
 
     Raises:
         InputError: unknown model or device, a request the server cannot run, or options that contradict each other.
     """
     limits = _Limits(vram_cap_bytes=optional_bytes(vram_cap), host=host, pinned_bytes_per_s=optional_rate(link_rate))
+    if node_profile is not None and (profile is None or read_format(profile) != MODEL_PROFILE_FORMAT):
+        raise InputError("--node-profile goes beside --profile with a model profile: name one, or leave it out")
     if profile is not None:
         given = {"model": model, "device": device, "variant": variant, **shape}
         typed = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
         if typed:
             raise InputError(f"--profile already says {', '.join(typed)}: leave out one or the other")
+        if read_format(profile) == MODEL_PROFILE_FORMAT:
+            return _measured_inputs(read_named(profile, node_profile), limits)
         saved = load_profile(profile)
         target = target_of_profile(
             saved,
@@ -79,18 +92,48 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
     if checkpoint is not None:
         if variant is not None:
             raise InputError(f"--variant {variant}: variants are the catalog's; a checkpoint is planned for as it is")
+        if is_own_device(device):
+            raise InputError(f"--device {device} plans from a profile, and checkpoints are not profiled: name a card")
         facts = load_checkpoint_facts(checkpoint, shape, refresh=refresh, progress=notify)
-        target = _resolve_target(device, limits)
+        target = _resolve_target(device, limits, probe_gpu() if device is None else None)
         print_error(f"note: {facts.notes[0]}")
         profile_of_it = _profile(facts, target)
         return Inputs(facts=facts, target=target, profile=profile_of_it, alternatives=(), model_path=str(checkpoint))
     entry = find_model(model or DEFAULT_MODEL)
     workload = build_workload(entry.name, **shape)
-    target = _resolve_target(device, limits)
-    notify(f"reading {entry.name}")
-    facts = load_model_facts(entry.name, workload, variant, refresh=refresh, progress=notify)
     catalog = Catalog(entry=entry, load=lambda wish, name: load_model_facts(entry.name, wish, name, progress=notify))
-    return _catalog_inputs(catalog, facts, target)
+    request = Request(entry=entry, workload=workload, variant=variant)
+
+    def load_facts() -> ModelFacts:
+        notify(f"reading {entry.name}")
+        return load_model_facts(entry.name, workload, variant, refresh=refresh, progress=notify)
+
+    if device is not None and is_own_device(device):
+        return _measured_inputs(read_own_device(device, request), limits)
+    detection = probe_gpu() if device is None else None
+    notes: tuple[str, ...] = ()
+    if detection is not None:
+        found = read_own_card(detection, request, load_facts, with_compute=with_measured_compute)
+        if isinstance(found, MeasuredInputs):
+            return _measured_inputs(found, limits, catalog)
+        notes = found
+    target = replace(_resolve_target(device, limits, detection), notes=notes)
+    return _catalog_inputs(catalog, load_facts(), target)
+
+
+def _measured_inputs(found: MeasuredInputs, limits: _Limits, catalog: Catalog | None = None) -> Inputs:
+    """Inputs of measured figures; nothing else is compared with measured compute, since that was not measured."""
+    target = target_of_profile(
+        found.profile,
+        vram_cap_bytes=limits.vram_cap_bytes,
+        host=limits.host,
+        pinned_bytes_per_s=limits.pinned_bytes_per_s,
+        place=found.place,
+    )
+    facts = found.profile.facts
+    if not found.has_compute and catalog is not None:
+        return _catalog_inputs(catalog, facts, target)
+    return Inputs(facts=facts, target=target, profile=_profile(facts, target), alternatives=())
 
 
 def _catalog_inputs(catalog: Catalog, facts: ModelFacts, target: Target) -> Inputs:
@@ -149,10 +192,10 @@ def _find_checkpoint(model: str | None) -> Path | None:
     return path if exists and not is_listed else None
 
 
-def _resolve_target(device: str | None, limits: _Limits) -> Target:
+def _resolve_target(device: str | None, limits: _Limits, detection: Detection | None) -> Target:
     return resolve_target(
         device=device,
-        detection=probe_gpu() if device is None else None,
+        detection=detection,
         vram_cap_bytes=limits.vram_cap_bytes,
         host=limits.host,
         pinned_bytes_per_s=limits.pinned_bytes_per_s,

@@ -12,6 +12,7 @@ from autotune.evaluate import Evaluation, Evaluator
 from autotune.host_reads import count_disk_bytes
 from autotune.memory_model import ACTIVATION_RESERVED_RATIO, WORKSPACE_BYTES
 from autotune.profile import Profile
+from autotune.workflows.basis import ESTIMATED, INTERFERENCE_FIGURE, describe_basis
 from autotune.workflows.findings import list_findings
 from autotune.workflows.planning import Planned, PlanningSettings, build_evaluator
 from autotune.workflows.target import Target
@@ -22,6 +23,7 @@ from runtime.model_spec import ComponentSpec, StackSpec
 from runtime.plan import Plan
 from runtime.plan_document import (
     Comparison,
+    DeviceSummary,
     HostPrediction,
     PassPrediction,
     PlanDocument,
@@ -33,13 +35,21 @@ from runtime.units import format_gib, format_percent
 
 PROGRAM = "layerstream-autotune"
 
+UNKNOWN_INTERFERENCE = "slower compute while copies run (interference): unknown for this device, taken as none"
+
 NOT_MODELLED = (
-    "slower compute while copies run (interference): unknown for this device, taken as none",
+    UNKNOWN_INTERFERENCE,
     "host-side work between layers, prompt tokenisation, latents, and encoding the output file",
     "reads of mapped weights by other programs, and a drive that slows down under load",
     "loaders of the server that decide one by one whether weights stay mapped: one answer for all is assumed",
     "time to load the checkpoint",
 )
+
+
+def list_not_modelled(device: DeviceSummary) -> tuple[str, ...]:
+    """What predictions for ``device`` leave out."""
+    knows = INTERFERENCE_FIGURE in device.figures
+    return tuple(item for item in NOT_MODELLED if not (knows and item == UNKNOWN_INTERFERENCE))
 
 
 def program_version() -> str:
@@ -72,7 +82,7 @@ def build_document(
         host=target.host,
         cap=target.cap,
         plan=planned.chosen.plan,
-        prediction=build_prediction(planned.chosen, evaluator),
+        prediction=build_prediction(planned.chosen, evaluator, describe_basis(profile.facts, target.device)),
         findings=(
             *list_findings(planned, evaluator, target),
             *host_findings(planned.chosen, target),
@@ -82,7 +92,7 @@ def build_document(
         what_ifs=planned.what_ifs,
         tuning_gains=planned.tuning_gains,
         assumptions=list_assumptions(profile, target, settings),
-        not_modelled=NOT_MODELLED,
+        not_modelled=list_not_modelled(target.device),
         profile_id=profile.digest,
         variant=profile.facts.variant,
         advice=planned.advice,
@@ -96,8 +106,8 @@ def describe_workload(profile: Profile) -> dict[str, int | str]:
     }
 
 
-def build_prediction(evaluation: Evaluation, evaluator: Evaluator) -> Prediction:
-    """An evaluation by ``evaluator`` as it stands in documents."""
+def build_prediction(evaluation: Evaluation, evaluator: Evaluator, source: str = ESTIMATED) -> Prediction:
+    """An evaluation by ``evaluator`` as it stands in documents; ``source`` says what it rests on."""
     costs, plan = evaluator.cost_model, evaluation.plan
     bounds_s = compute_use_bounds_s(evaluator.lifecycle.build_program(plan), plan, evaluator.costs_of(plan))
     uses = tuple(
@@ -116,7 +126,7 @@ def build_prediction(evaluation: Evaluation, evaluator: Evaluator) -> Prediction
         for index, use in enumerate(evaluation.uses)
     )
     return Prediction(
-        source="estimated: work read from the model's classes, rates from datasheets and public measurements",
+        source=source,
         latency_s=evaluation.latency_s,
         first_latency_s=evaluation.first_latency_s,
         compute_s=costs.compute_s(),

@@ -42,7 +42,7 @@ def list_findings(planned: Planned, evaluator: Evaluator, target: Target) -> tup
     findings += _same_output_switch(planned)
     if planned.study is not None:
         findings.append(_second_opinion(planned.study, planned.solution.optimum_score.latency_s))
-    return tuple(findings)
+    return (*findings, *target.notes)
 
 
 def _same_output_switch(planned: Planned) -> list[str]:

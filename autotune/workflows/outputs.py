@@ -22,7 +22,8 @@ from runtime.documents import encode_document
 from runtime.errors import InputError
 from runtime.measurement_document import FILE_NAME as MEASUREMENT_NAME
 from runtime.plan import Plan
-from runtime.plan_document import PlanDocument
+from runtime.plan_document import PlanDocument, Prediction
+from runtime.units import format_gib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +223,13 @@ def _script_comments(document: PlanDocument) -> list[str]:
     prediction = document.prediction
     return [
         f"{document.model.name} on {document.device.title}, made by {document.program}",
-        f"estimated: {prediction.latency_s:.1f} s a request, {prediction.peak.charged_bytes / 2**30:.2f} GiB of VRAM",
+        f"{_call(prediction)}: {prediction.latency_s:.1f} s a request, "
+        f"{format_gib(prediction.peak.charged_bytes)} of VRAM",
         f"device: {document.device.origin}",
         f"host memory: {document.host.origin}",
         f"plan: {document.command}",
     ]
+
+
+def _call(prediction: Prediction) -> str:
+    return "estimated" if prediction.source.startswith("estimated") else "predicted from measurements"

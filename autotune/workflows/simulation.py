@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from autotune.evaluate import Evaluator
 from autotune.profile import Profile
+from autotune.workflows.basis import describe_basis
 from autotune.workflows.document import build_prediction, describe_workload, host_findings, list_assumptions
 from autotune.workflows.planning import PlanningSettings
 from autotune.workflows.target import Target
@@ -23,6 +24,7 @@ class Simulation:
         fits: whether the peak stays within the cap and the host has memory for the copies.
         streamed_latency_s: a later request with everything streamed, for comparison.
         warnings: what makes the figures too good.
+        notes: which measurements the figures rest on, or how to have some.
     """
 
     engine: str
@@ -35,6 +37,7 @@ class Simulation:
     fits: bool
     streamed_latency_s: float
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
     assumptions: tuple[str, ...]
     variant: str = ""
 
@@ -51,10 +54,11 @@ def simulate_plan(
         host=target.host.origin,
         cap=target.cap.reason,
         placements={placement.component: placement.describe() for placement in plan.placements},
-        prediction=build_prediction(evaluation, evaluator),
+        prediction=build_prediction(evaluation, evaluator, describe_basis(profile.facts, target.device)),
         fits=evaluation.fits(target.cap.effective_bytes),
         streamed_latency_s=evaluator.score(streamed).latency_s,
         warnings=(*host_findings(evaluation, target), *variant_findings(profile.facts, target)),
+        notes=target.notes,
         assumptions=list_assumptions(profile, target, settings),
         variant=profile.facts.variant,
     )

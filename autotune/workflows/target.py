@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from autotune.detect import DetectedGpu, Detection
 from autotune.hardware import GIVEN_BY_USER, DevicePreset, find_device
 from autotune.profile import Profile
-from autotune.rates import DEFAULT_DISK_BYTES_PER_S, Rates, derive_rates
+from autotune.rates import DEFAULT_DISK_BYTES_PER_S, DEFAULT_DISK_SOURCE, Rates, derive_rates
 from autotune.workflows.host import HostWish, choose_host
 from runtime.errors import InputError
 from runtime.hosting import HostMemory
@@ -27,6 +27,7 @@ class Target:
         context_bytes: CUDA context and kernel modules of a serving process.
         free_bytes: what is free on the card before a server loads anything.
         host, cap: host memory and VRAM cap, each with how it was chosen.
+        notes: which measurements these figures rest on, or how to have some; one sentence each.
     """
 
     device: DeviceSummary
@@ -35,6 +36,7 @@ class Target:
     free_bytes: int
     host: HostSummary
     cap: CapSummary
+    notes: tuple[str, ...] = ()
 
     @property
     def host_memory(self) -> HostMemory:
@@ -102,27 +104,55 @@ def _preset_of_machine(gpu: DetectedGpu) -> DevicePreset:
         raise InputError(f"this machine's GPU has no preset: {error}; name the nearest one with --device") from error
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the device of a profile is.
+
+    Attributes:
+        is_here: whether it is in this machine, whose memory is then planned with.
+        free_bytes: what is free on it now; None where nobody knows.
+        notes: as of ``Target``.
+    """
+
+    is_here: bool
+    free_bytes: int | None = None
+    notes: tuple[str, ...] = ()
+
+
 def target_of_profile(
-    profile: Profile, *, vram_cap_bytes: int | None, host: HostWish, pinned_bytes_per_s: float | None
+    profile: Profile,
+    *,
+    vram_cap_bytes: int | None,
+    host: HostWish,
+    pinned_bytes_per_s: float | None,
+    place: Place | None = None,
 ) -> Target:
-    """The device of a saved profile, with the cap and host memory of this run.
+    """The device of a profile, with the cap and host memory of this run.
+
+    Args:
+        profile: the profile.
+        vram_cap_bytes, host, pinned_bytes_per_s: as of ``resolve_target``.
+        place: None for a profile that a run has saved: its device may be anywhere.
 
     Raises:
         InputError: as ``resolve_target``.
     """
-    rates, figures = profile.rates, dict(profile.device.figures)
-    origin = f"{profile.device.title}, from a saved profile"
+    rates, device = profile.rates, profile.device
+    origin = f"{device.title}, from a saved profile" if place is None else device.origin
     if pinned_bytes_per_s is not None:
         rates = replace(rates, pinned_bytes_per_s=pinned_bytes_per_s)
-        figures["pinned_bytes_per_s"] = Figure(value=pinned_bytes_per_s, unit="bytes/s", source=GIVEN_BY_USER)
+        figure = Figure(value=pinned_bytes_per_s, unit="bytes/s", source=GIVEN_BY_USER)
+        device = _set_figure(device, "pinned_bytes_per_s", figure)
         origin += f"; copies at {pinned_bytes_per_s / 1e9:g} GB/s, given with --link-rate"
+    free_bytes = place.free_bytes if place is not None else None
     return Target(
-        device=_with_disk_rate(replace(profile.device, origin=origin, figures=figures), host),
+        device=_with_disk_rate(replace(device, origin=origin), host),
         rates=_apply_disk_rate(rates, host),
         context_bytes=profile.context_bytes,
-        free_bytes=profile.device.usable_vram_bytes,
-        host=choose_host(host, on_this_machine=False),
-        cap=choose_cap(profile.device, vram_cap_bytes),
+        free_bytes=device.usable_vram_bytes if free_bytes is None else free_bytes,
+        host=choose_host(host, on_this_machine=place is not None and place.is_here),
+        cap=choose_cap(device, vram_cap_bytes, free_bytes),
+        notes=place.notes if place is not None else (),
     )
 
 
@@ -178,11 +208,15 @@ def _apply_disk_rate(rates: Rates, host: HostWish) -> Rates:
 
 def _with_disk_rate(device: DeviceSummary, host: HostWish) -> DeviceSummary:
     """The figures of ``device`` with the disk's, which is the host's but enters predictions as they do."""
+    name = "disk_bytes_per_s"
     if host.disk_bytes_per_s is not None:
-        figure = Figure(value=host.disk_bytes_per_s, unit="bytes/s", source=GIVEN_BY_USER)
-    else:
-        figure = device.figures.get(
-            "disk_bytes_per_s",
-            Figure(value=DEFAULT_DISK_BYTES_PER_S, unit="bytes/s", source="one NVMe drive, sglang PR #35816 (PM129)"),
-        )
-    return replace(device, figures={**device.figures, "disk_bytes_per_s": figure})
+        return _set_figure(device, name, Figure(value=host.disk_bytes_per_s, unit="bytes/s", source=GIVEN_BY_USER))
+    if name in device.figures:
+        return device
+    return _set_figure(device, name, Figure(value=DEFAULT_DISK_BYTES_PER_S, unit="bytes/s", source=DEFAULT_DISK_SOURCE))
+
+
+def _set_figure(device: DeviceSummary, name: str, figure: Figure) -> DeviceSummary:
+    """``device`` with a figure that was not measured."""
+    measured = tuple(other for other in device.measured if other != name)
+    return replace(device, figures={**device.figures, name: figure}, measured=measured)

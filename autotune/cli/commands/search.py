@@ -50,6 +50,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     pin_cpu_memory: opt.PinOption = True,
     link_rate: opt.LinkOption = None,
     profile: opt.ProfileOption = None,
+    node_profile: opt.NodeProfileOption = None,
     variant: opt.FastestVariantOption = None,
     width: opt.WidthOption = None,
     height: opt.HeightOption = None,
@@ -134,6 +135,7 @@ def search(  # noqa: PLR0913 - one parameter per option
         inputs = read_inputs(
             model=wishes.model,
             profile=profile,
+            node_profile=node_profile,
             device=device,
             vram_cap=vram_cap,
             host=wishes.host,
@@ -142,6 +144,7 @@ def search(  # noqa: PLR0913 - one parameter per option
             shape=wishes.shape,
             refresh=refresh,
             notify=progress.notify,
+            with_measured_compute=not is_auto(wishes.variant),
         )
         settings = replace(settings, space=_fix_space(settings.space, inputs, fix or [], command))
         with paused_collector():

@@ -21,7 +21,7 @@ from autotune.workflows.outputs import write_json
 from autotune.workflows.planning import PlanningSettings, build_evaluator, streamed_plan
 from autotune.workflows.settings_text import apply_settings
 from autotune.workflows.simulation import Simulation, simulate_plan
-from reports.markdown import describe_workload
+from reports.markdown import describe_source, describe_workload
 from reports.simulation import simulated_uses_table
 from reports.tables import describe_hosting, host_table, memory_table
 from runtime.engines.registry import DEFAULT_ENGINE
@@ -48,6 +48,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     pin_cpu_memory: opt.PinOption = True,
     link_rate: opt.LinkOption = None,
     profile: opt.ProfileOption = None,
+    node_profile: opt.NodeProfileOption = None,
     variant: opt.VariantOption = None,
     width: opt.WidthOption = None,
     height: opt.HeightOption = None,
@@ -96,6 +97,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         inputs = read_inputs(
             model=wishes.model,
             profile=profile,
+            node_profile=node_profile,
             device=device,
             vram_cap=vram_cap,
             host=wishes.host,
@@ -142,8 +144,8 @@ def _show(simulation: Simulation) -> None:
     fits = "fits" if simulation.fits else "does not fit"
     print_lines(
         [
-            f"Estimated, not measured. {describe_workload(simulation.workload, simulation.variant)} Device: "
-            f"{simulation.device}. Host: {simulation.host}. Cap: {simulation.cap}.",
+            f"{describe_source(prediction.source)} {describe_workload(simulation.workload, simulation.variant)} "
+            f"Device: {simulation.device}. Host: {simulation.host}. Cap: {simulation.cap}.",
             f"A later request takes {format_seconds(prediction.latency_s)} (the first one after load "
             f"{format_seconds(prediction.first_latency_s)}; streamed with the server's default knobs "
             f"{format_seconds(simulation.streamed_latency_s)}) and is charged "
@@ -153,6 +155,7 @@ def _show(simulation: Simulation) -> None:
         ]
     )
     print_lines(simulation.warnings, bullet="warning: ")
+    print_lines(simulation.notes, bullet="note: ")
     print_lines([""])
     print_table(simulated_uses_table(prediction, simulation.placements))
     print_table(memory_table(prediction))

@@ -14,6 +14,7 @@ from autotune.cli.run_inputs import Inputs, read_inputs
 from autotune.collector import paused_collector
 from autotune.exact import DEFAULT_TIE_RATIO
 from autotune.space import DEFAULT_MAX_PREFETCH, SearchSpace
+from autotune.workflows.basis import describe_basis
 from autotune.workflows.host import HostWish
 from autotune.workflows.outputs import TABLE_FILES, check_folder, choose_folder, write_table
 from autotune.workflows.plan_table import (
@@ -29,6 +30,7 @@ from autotune.workflows.plan_table import (
 )
 from autotune.workflows.planning import PlanningSettings
 from autotune.workload import Workload
+from reports.markdown import describe_source
 from reports.plan_table import plan_table
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InputError
@@ -40,8 +42,9 @@ EXIT_NOTHING_FITS = 3
 def table(  # noqa: PLR0913 - one parameter per option
     *,
     sizes: Annotated[
-        str, typer.Option("--sizes", help="Requests as width x height x frames: 864x480x124,1344x768x124.")
-    ],
+        str | None,
+        typer.Option("--sizes", help="Requests as width x height x frames: 864x480x124,1344x768x124; or --profile."),
+    ] = None,
     caps: Annotated[str, typer.Option("--caps", help="VRAM caps with commas between: 12GiB,16GiB,24GiB.")],
     model: opt.ModelOption = None,
     device: opt.DeviceOption = None,
@@ -50,6 +53,8 @@ def table(  # noqa: PLR0913 - one parameter per option
     page_cache_room: opt.CacheOption = None,
     pin_cpu_memory: opt.PinOption = True,
     link_rate: opt.LinkOption = None,
+    profile: opt.ProfileOption = None,
+    node_profile: opt.NodeProfileOption = None,
     variant: opt.VariantOption = None,
     steps: opt.StepsOption = None,
     prompt_tokens: opt.TokensOption = None,
@@ -71,7 +76,9 @@ def table(  # noqa: PLR0913 - one parameter per option
     """Find the best plan for every size under every cap, and the one plan that serves all of them best."""
     if not 0 <= tie_ratio < 1:
         raise InputError(f"--tie-ratio is {tie_ratio}: give a share from 0 up to below 1, e.g. 0.005")
-    wanted, caps_bytes = parse_sizes(sizes), parse_caps(caps)
+    if (sizes is None) == (profile is None):
+        raise InputError("a table is of the requests in --sizes, or of the one in --profile: give one of the two")
+    wanted, caps_bytes = parse_sizes(sizes) if sizes is not None else (), parse_caps(caps)
     now = datetime.now(UTC).astimezone()
     settings = PlanningSettings(
         engine=engine,
@@ -86,7 +93,15 @@ def table(  # noqa: PLR0913 - one parameter per option
         page_cache_room=page_cache_room,
         pin_cpu_memory=pin_cpu_memory,
     )
-    common = {"model": model, "device": device, "link_rate": link_rate, "variant": variant, "refresh": refresh}
+    common = {
+        "model": model,
+        "profile": profile,
+        "node_profile": node_profile,
+        "device": device,
+        "link_rate": link_rate,
+        "variant": variant,
+        "refresh": refresh,
+    }
     shape = {"steps": steps, "prompt_tokens": prompt_tokens, "batch": batch, "recipe": recipe}
     with show_steps() as progress:
         inputs = _read_all(wanted, shape, host, common, progress)
@@ -107,10 +122,18 @@ def _read_all(
     sizes: tuple[Size, ...], shape: dict[str, Any], host: HostWish, common: dict[str, Any], progress: Steps
 ) -> list[Inputs]:
     """Facts of every size, each once as the server runs it; what it runs another way is told."""
+    if not sizes:
+        no_size = dict.fromkeys(("width", "height", "frames"))
+        return [read_inputs(vram_cap=None, host=host, shape={**shape, **no_size}, notify=progress.notify, **common)]
     found: dict[str, Inputs] = {}
     for size in sizes:
         inputs = read_inputs(
-            profile=None, vram_cap=None, host=host, shape={**shape, **size.shape}, notify=progress.notify, **common
+            vram_cap=None,
+            host=host,
+            shape={**shape, **size.shape},
+            notify=progress.notify,
+            with_measured_compute=len(sizes) == 1,
+            **common,
         )
         runs_as = describe_size(inputs.facts)
         if runs_as in found or _runs_otherwise(size, inputs.facts.workload):
@@ -128,16 +151,17 @@ def _show(found: PlanTable, inputs: Inputs, folder: Path) -> None:
     target = inputs.target
     variant = f", variant {inputs.facts.variant}" if inputs.facts.variant else ""
     work = inputs.facts.workload
+    basis = describe_source(describe_basis(inputs.facts, target.device))
     print_lines(
         [
-            f"Estimated, not measured. {inputs.facts.model.name}{variant}, {work.steps} steps, {work.prompt_tokens} "
+            f"{basis} {inputs.facts.model.name}{variant}, {work.steps} steps, {work.prompt_tokens} "
             f"prompt tokens, batch {work.batch}, recipe {work.recipe}. Device: {target.device.origin}. "
             f"Host: {target.host.origin}.",
             "",
         ]
     )
     print_table(plan_table(list_rows(found)))
-    print_lines(describe_safest(found), bullet="- ")
+    print_lines([*describe_safest(found), *target.notes], bullet="- ")
     print_lines(["", f"Written to {folder}: table.csv"])
 
 
@@ -149,6 +173,7 @@ def _as_json(found: PlanTable, inputs: Inputs, folder: Path) -> dict[str, object
         "model": inputs.facts.model.name,
         "variant": inputs.facts.variant,
         "device": inputs.target.device.origin,
+        "notes": inputs.target.notes,
         "host": inputs.target.host.origin,
         "rows": list_records(found),
         "safest": None

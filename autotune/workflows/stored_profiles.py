@@ -1,0 +1,199 @@
+"""Finds in the store what was measured for a plan: times of the model on a kind of device, and this machine's links."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from autotune.detect import DetectedGpu
+from autotune.machine import Machine, read_machine
+from autotune.measurements.model_profile import DeviceKind, ModelProfile
+from autotune.measurements.node_profile import NodeFingerprint, NodeProfile
+from autotune.measurements.store import ProfileStore, Search
+from autotune.measurements.validity import ModelWish, describe_age, describe_kind, is_same_kind
+from autotune.telemetry.survey import survey_gpus
+from runtime.errors import ProfileError
+
+_OWN_DEVICE = re.compile(r"cpu|emulated|cuda(:[0-9]{1,3})?")
+_LIBRARIES = ("torch", "diffusers", "transformers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """This machine, now.
+
+    Attributes:
+        machine: what tells it from others.
+        versions: of the software that decides about speed, as far as known.
+        now: the time.
+        gpu: the card that this process would compute on, if there is one.
+        cards: UUID of each card -> bytes that are free on it; None where unknown.
+    """
+
+    machine: Machine
+    versions: Mapping[str, str]
+    now: datetime
+    gpu: DetectedGpu | None = None
+    cards: Mapping[str, int | None] = field(default_factory=dict)
+
+    @property
+    def gpu_kind(self) -> DeviceKind | None:
+        """The kind of the card."""
+        if self.gpu is None:
+            return None
+        return DeviceKind(backend="cuda", title=self.gpu.title, memory_bytes=self.gpu.memory_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurements:
+    """What there is for one plan.
+
+    Attributes:
+        model, node: the profiles; None where there is none.
+        notes: which were used and what limits them, or what is missing and how to measure it; one sentence each.
+    """
+
+    model: ModelProfile | None = None
+    node: NodeProfile | None = None
+    notes: tuple[str, ...] = ()
+
+
+def is_own_device(name: str | None) -> bool:
+    """Whether ``--device`` means a device of this machine as it was profiled, not a preset."""
+    return name is not None and _OWN_DEVICE.fullmatch(name) is not None
+
+
+def look_around(gpu: DetectedGpu | None, now: datetime) -> Here:
+    """This machine at ``now``; ``gpu`` is the card that was detected."""
+    survey = survey_gpus()
+    drivers = {reading.driver for reading in survey.readings if reading.driver is not None}
+    versions = {"driver": drivers.pop()} if len(drivers) == 1 else {}
+    for name in _LIBRARIES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    cards = {reading.uuid: reading.free_bytes for reading in survey.readings if reading.uuid is not None}
+    return Here(machine=read_machine(), versions=versions, now=now, gpu=gpu, cards=cards)
+
+
+def find_for_card(
+    store: ProfileStore, wish: ModelWish, here: Here, command: str, *, with_compute: bool = True
+) -> Measurements:
+    """What was measured for the card of this machine; nothing where it has none.
+
+    Args:
+        store: where profiles are.
+        wish: model and request; kind and versions are those of ``here``.
+        here: this machine.
+        command: measures what is missing.
+        with_compute: False where measured compute would be compared with estimated one, and is left alone.
+    """
+    kind = here.gpu_kind
+    if kind is None or here.gpu is None:
+        return Measurements()
+    nodes = store.find_node(_fingerprint(here, kind, "cuda", here.gpu.uuid or ""), here.versions, here.now)
+    if not with_compute:
+        return _take_links(nodes, here, command)
+    models = store.find_model(replace(wish, kind=kind, versions=here.versions), here.now)
+    return _take(models, nodes, here, command)
+
+
+def find_for_device(store: ProfileStore, name: str, wish: ModelWish, here: Here, command: str) -> Measurements:
+    """What was measured for the device ``name`` of this machine.
+
+    Raises:
+        ProfileError: the device or the model was not profiled, or too long ago; the message has every reason.
+    """
+    wanted = "cuda:0" if name == "cuda" else name
+    mine = [
+        item.profile.node
+        for item in store.list_nodes()
+        if item.profile.node.machine == here.machine.digest and item.profile.node.device == wanted
+    ]
+    if not mine:
+        raise ProfileError(
+            f"{name} means this machine's device as profiled, and it was not profiled yet: run {command}"
+        )
+    node = mine[0]  # the freshest
+    if node.device_uuid and here.cards and node.device_uuid not in here.cards:
+        raise ProfileError(f"{name} was the card {node.device_uuid}, which is not in this machine now: run {command}")
+    nodes = store.find_node(replace(node, kernel=here.machine.kernel), here.versions, here.now)
+    models = store.find_model(replace(wish, kind=node.kind, versions=here.versions), here.now)
+    missing = [_explain(search, part) for search, part in ((models, "model"), (nodes, "node")) if search.found is None]
+    if missing:
+        raise ProfileError(f"{name} means this machine's device as profiled: {'; '.join(missing)}; run {command}")
+    return _take(models, nodes, here, command)
+
+
+def find_node_of_kind(store: ProfileStore, kind: DeviceKind, here: Here) -> Search[NodeProfile]:
+    """The profile of this machine's device of ``kind``, for a model profile that was named."""
+    uuid = here.gpu.uuid if here.gpu is not None and here.gpu.uuid else ""
+    return store.find_node(_fingerprint(here, kind, kind.backend, uuid), here.versions, here.now)
+
+
+def is_here(kind: DeviceKind, here: Here) -> bool:
+    """Whether this machine has a device of ``kind``, so that its software and links are those that count."""
+    if kind.backend == "cuda":
+        return here.gpu_kind is not None and is_same_kind(kind, here.gpu_kind)
+    return kind.backend == "emulated" or kind.title == here.machine.cpu
+
+
+def describe_model(profile: ModelProfile, here: Here) -> str:
+    """Which model profile is used, one sentence."""
+    return (
+        f"Compute of {', '.join(profile.components)} was measured on {describe_kind(profile.kind)} on "
+        f"{describe_age(profile.measured_at, here.now)}, {profile.options.describe()}; other requests and variants are "
+        "not compared with it, since they were not measured"
+    )
+
+
+def describe_node(profile: NodeProfile, here: Here) -> str:
+    """Which node profile is used, one sentence."""
+    return (
+        f"Links of this machine's {profile.node.device} were measured on {describe_age(profile.measured_at, here.now)}"
+    )
+
+
+def _take(models: Search[ModelProfile], nodes: Search[NodeProfile], here: Here, command: str) -> Measurements:
+    """Both profiles, one of them or none, with what that means for the plan."""
+    model = models.found.profile if models.found is not None else None
+    node = nodes.found.profile if nodes.found is not None else None
+    notes: list[str] = []
+    if model is not None:
+        notes += [describe_model(model, here), *models.verdict.warnings]
+    if node is not None:
+        notes += [describe_node(node, here), *nodes.verdict.warnings]
+    if model is None and node is None:
+        notes = [f"Nothing is measured: {_explain(models, 'model')}; {command} measures it"]
+    elif model is None:
+        notes.append(f"Compute is estimated from datasheet rates: {_explain(models, 'model')}; {command} measures it")
+    elif node is None:
+        notes.append(f"Links are datasheet figures: {_explain(nodes, 'node')}; {command} measures them")
+    return Measurements(model=model, node=node, notes=tuple(notes))
+
+
+def _take_links(nodes: Search[NodeProfile], here: Here, command: str) -> Measurements:
+    """The links alone."""
+    if nodes.found is None:
+        return Measurements(notes=(f"Nothing is measured: {_explain(nodes, 'node')}; {command} measures it",))
+    node = nodes.found.profile
+    compute = "Compute is estimated for all that is compared here, measured or not, so that like meets like"
+    return Measurements(node=node, notes=(describe_node(node, here), *nodes.verdict.warnings, compute))
+
+
+def _explain(search: Search[ModelProfile] | Search[NodeProfile], part: str) -> str:
+    """Why there is no valid profile."""
+    if search.nearest is None:
+        return f"there is no {part} profile of this {'machine' if part == 'node' else 'model'}"
+    return f"the {part} profile {search.nearest.path.name} cannot be used: {'; '.join(search.verdict.reasons)}"
+
+
+def _fingerprint(here: Here, kind: DeviceKind, device: str, uuid: str) -> NodeFingerprint:
+    machine = here.machine
+    return NodeFingerprint(
+        machine=machine.digest, cpu=machine.cpu, kernel=machine.kernel, device=device, device_uuid=uuid, kind=kind
+    )
