@@ -77,7 +77,7 @@ class Pins:
         Raises:
             PinError: one of them is refused; the other is not kept.
         """
-        slots = (_allocate_own_pages(slot_bytes), _allocate_own_pages(slot_bytes))
+        slots = (allocate_own_pages(slot_bytes), allocate_own_pages(slot_bytes))
         self.pin(slots[0])
         try:
             self.pin(slots[1])
@@ -108,7 +108,8 @@ class Pins:
             raise DeviceError(f"{buffer.nbytes} bytes of host memory could not be unpinned: {error}") from error
 
 
-def _allocate_own_pages(size_bytes: int) -> torch.Tensor:
+def allocate_own_pages(size_bytes: int) -> torch.Tensor:
+    """Bytes of host memory, not pinned yet, that share no page with anything else."""
     # Drivers lock whole pages; one that is shared with other locked memory cannot be locked again.
     page_bytes = mmap.PAGESIZE
     with torch.inference_mode(False):
