@@ -51,7 +51,15 @@ def measure_around(built: BuiltComponent, run: CapturedRun, settings: RunSetting
     def make_run() -> object:
         return built.run(synthetic_input(device.torch_device, settings.seed), None)
 
-    return run_around(component, describe_around(component, run), make_run, built.module, settings, _NOTE)
+    return run_around(
+        component=component,
+        key=describe_around(component, run),
+        work=run.around,
+        run=make_run,
+        own=built.module,
+        settings=settings,
+        note=_NOTE,
+    )
 
 
 class _Results:

@@ -19,6 +19,7 @@ from autotune.measure.timing import time_on_device
 from autotune.measurements.model_profile import RunOptions
 from autotune.measurements.records import Outcome, PieceRecord
 from autotune.measurements.timing import Timing
+from autotune.work import Work
 from runtime.devices.protocol import Device, Label, MemoryKind
 from runtime.errors import DeviceMemoryError, InputError
 
@@ -89,28 +90,38 @@ def run_piece(component: str, piece: CapturedPiece, module: nn.Module, settings:
         with _weights_on_device(module, settings):
             return _measure_call(label_of(component, piece.place), _make_caller(piece, module, settings), settings)
 
-    return complete_record(record, measure, settings)
+    return _complete(record, measure, settings)
 
 
 def run_around(
-    component: str, digest: str, run: Callable[[], object], own: nn.Module, settings: RunSettings, note: str
+    *,
+    component: str,
+    key: str,
+    work: Work,
+    run: Callable[[], object],
+    own: nn.Module,
+    settings: RunSettings,
+    note: str,
 ) -> PieceRecord:
     """Time what a component computes in no piece: ``run`` is its whole run with every piece replaced.
 
     Args:
         component: its name.
-        digest: identifies the run.
+        key: identifies the run.
+        work: what was counted of it.
         run: makes it once; what it needs of weights is in ``own``, on the meta device still.
         own: the component, whose pieces hold nothing.
         settings: as for pieces.
         note: what the figure is.
     """
     record = PieceRecord(
-        key=digest,
+        key=key,
         component=component,
         name=AROUND,
         class_name=type(own).__name__,
         inputs=(),
+        flops=work.flops,
+        moved_bytes=work.matmul_bytes + work.other_bytes,
         weight_bytes=sum(int(weight.nbytes) for weight in (*own.parameters(), *own.buffers()) if weight.is_meta),
         outcome="skipped",
         note=note,
@@ -120,10 +131,10 @@ def run_around(
         with _weights_on_device(own, settings):
             return _measure_call(Label(component), run, settings)
 
-    return complete_record(record, measure, settings)
+    return _complete(record, measure, settings)
 
 
-def complete_record(record: PieceRecord, measure: Callable[[], _Figures], settings: RunSettings) -> PieceRecord:
+def _complete(record: PieceRecord, measure: Callable[[], _Figures], settings: RunSettings) -> PieceRecord:
     """``record`` with what ``measure`` finds, or with why it finds nothing."""
     outcome: Outcome = "failed"
     try:
