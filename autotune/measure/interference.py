@@ -15,7 +15,9 @@ beside the other is found by trying, and whether it was enough is read from the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -23,7 +25,7 @@ from autotune.measure.bench import Bench, LeftOut
 from autotune.measure.beside import CoveredRuns, Meeting
 from autotune.measure.buffers import CopyBuffers
 from autotune.measure.copies import QueueCopy, queue_pinned, spans_of, time_copies
-from autotune.measure.timing import begin_sample, time_on_device, time_repeatedly
+from autotune.measure.timing import TimingProtocol, begin_sample, time_on_device, time_repeatedly
 from autotune.measurements.records import InterferenceRecord
 from autotune.measurements.timing import Timing
 from runtime.devices.protocol import Device, Label
@@ -31,6 +33,9 @@ from runtime.errors import DeviceMemoryError
 from runtime.units import MIB
 
 _SPARE_COPIES = 2  # the first begins before compute does, the last may end after it
+
+
+Run = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +46,14 @@ class ComputeLoad:
         key: identifies it, as the key of a piece does.
         title: what computes, for people (``H3 transformer blocks[0]``).
         label: what an emulated device paces it by.
-        run: calls one layer on the device, whose ``compute_scope`` has been entered; everything that it needs is there.
+        open: entered for as long as it is measured, and not at all where its record is recalled: puts on the device
+            what is needed, and gives what calls one layer there, inside the device's ``compute_scope``.
     """
 
     key: str
     title: str
     label: Label
-    run: Callable[[], object]
+    open: Callable[[], AbstractContextManager[Run]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +77,16 @@ def measure_interference(bench: Bench, load: ComputeLoad, copy_bytes: int) -> In
     with (
         left_out.unless_measured(f"interference of {title}"),
         CopyBuffers(bench.device) as buffers,
+        load.open() as run,
         bench.device.compute_scope(counts=False),
     ):
-        queue = queue_pinned(bench.device, buffers, copy_bytes)
-        timings, seen = bench.watch.around(lambda: _time_all(bench, _translate(load), queue))
+        pair = _Pair(
+            device=bench.device,
+            load=load,
+            run=_translate(run, load.title),
+            queue=queue_pinned(bench.device, buffers, copy_bytes),
+        )
+        timings, seen = bench.watch.around(partial(_time_all, pair, bench.protocol))
         record = InterferenceRecord(
             load=title,
             **timings,
@@ -87,49 +99,59 @@ def measure_interference(bench: Bench, load: ComputeLoad, copy_bytes: int) -> In
     return InterferenceFindings(record=record, left_out=left_out.reasons)
 
 
-def _translate(load: ComputeLoad) -> ComputeLoad:
-    def run() -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """Compute and copies that meet on a device."""
+
+    device: Device
+    load: ComputeLoad
+    run: Run
+    queue: QueueCopy
+
+
+def _translate(run: Run, title: str) -> Run:
+    def run_within_memory() -> None:
         try:
-            load.run()
+            run()
         except torch.OutOfMemoryError as error:
-            raise DeviceMemoryError(f"Device memory ran out in {load.title} beside a copy: {error}") from error
+            raise DeviceMemoryError(f"Device memory ran out in {title} beside a copy: {error}") from error
 
-    return replace(load, run=run)
+    return run_within_memory
 
 
-def _time_all(bench: Bench, load: ComputeLoad, queue: QueueCopy) -> dict[str, Timing]:
-    device, protocol = bench.device, bench.protocol
+def _time_all(pair: _Pair, protocol: TimingProtocol) -> dict[str, Timing]:
     return {
-        "compute_alone": time_on_device(device, load.label, load.run, protocol),
-        "compute_under_copies": time_repeatedly(_compute_under_copies(device, load, queue), protocol),
-        "copy_alone": time_copies(device, queue, protocol),
-        "copy_under_compute": time_repeatedly(_copies_under_compute(device, load, queue), protocol),
+        "compute_alone": time_on_device(pair.device, pair.load.label, pair.run, protocol),
+        "compute_under_copies": time_repeatedly(_compute_under_copies(pair), protocol),
+        "copy_alone": time_copies(pair.device, pair.queue, protocol),
+        "copy_under_compute": time_repeatedly(_copies_under_compute(pair), protocol),
     }
 
 
-def _compute_under_copies(device: Device, load: ComputeLoad, queue: QueueCopy) -> CoveredRuns:
+def _compute_under_copies(pair: _Pair) -> CoveredRuns:
     def meet(runs: int, copies: int) -> Meeting:
-        met = _meet(device, load, queue, runs=runs, copies=copies)
+        met = _meet(pair, runs=runs, copies=copies)
         return Meeting(met.cover, runs, met.measured)
 
-    return CoveredRuns(f"{load.title} under copies", meet)
+    return CoveredRuns(f"{pair.load.title} under copies", meet)
 
 
-def _copies_under_compute(device: Device, load: ComputeLoad, queue: QueueCopy) -> CoveredRuns:
+def _copies_under_compute(pair: _Pair) -> CoveredRuns:
     def meet(copies: int, runs: int) -> Meeting:
-        return _meet(device, load, queue, runs=runs, copies=copies + _SPARE_COPIES)
+        return _meet(pair, runs=runs, copies=copies + _SPARE_COPIES)
 
-    return CoveredRuns(f"copies under {load.title}", meet)
+    return CoveredRuns(f"copies under {pair.load.title}", meet)
 
 
-def _meet(device: Device, load: ComputeLoad, queue: QueueCopy, *, runs: int, copies: int) -> Meeting:
+def _meet(pair: _Pair, *, runs: int, copies: int) -> Meeting:
+    device, label = pair.device, pair.load.label
     begin_sample(device)
-    queued = [queue() for _ in range(copies)]
+    queued = [pair.queue() for _ in range(copies)]
     begin = device.mark()
     for _ in range(runs):
-        device.begin_run(load.label)
-        load.run()
-        device.end_run(load.label)
+        device.begin_run(label)
+        pair.run()
+        device.end_run(label)
     end = device.mark()
     device.synchronize()
     return Meeting(spans_of(queued), 1, [(device.time_of(begin), device.time_of(end))])

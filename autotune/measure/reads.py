@@ -4,12 +4,12 @@ A read is what a courier does with a layer that waits in the checkpoint file: th
 mapped file into a pinned slot. The copy to the device that follows it is not counted.
 
 - From the page cache: the same stretch of the file again and again.
-- From disk: before every read, untimed, the stretch leaves the mapping (``MADV_DONTNEED``; the kernel drops no page that
-  is mapped) and the page cache (``POSIX_FADV_DONTNEED`` after ``fsync``; it drops no dirty page). The next read takes
-  the next stretch of the file, so that a server of files far away does not answer from its own memory. There is no
-  warm-up, which is what would be wrong here, and no more samples than needed: a slow disk takes seconds for each.
-- Whether the pages really left cannot be seen everywhere (``mincore`` answers "all there" for files of other owners, and
-  some file systems drop nothing): a disk that is as fast as the page cache is said to be suspect.
+- From disk: before every read, untimed, the stretch leaves the mapping (``MADV_DONTNEED``; the kernel drops no page
+  that is mapped) and the page cache (``POSIX_FADV_DONTNEED`` after ``fsync``; it drops no dirty page). The next read
+  takes the next stretch of the file, so that a server of files far away does not answer from its own memory. There is
+  no warm-up, which is what would be wrong here, and no more samples than needed: a slow disk takes seconds for each.
+- Whether the pages really left cannot be seen everywhere (``mincore`` says that all are there for files of other
+  owners, and some file systems drop nothing): a disk that is as fast as the page cache is said to be suspect.
 """
 
 from __future__ import annotations
