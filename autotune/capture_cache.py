@@ -64,13 +64,14 @@ def load_model_facts(
     entry = find_model(name)
     if variant is not None:
         entry.find_variant(variant)
-    facts = _load_released_facts(entry, workload, refresh=refresh, notify=notify)
+    facts = load_entry_facts(entry, workload, refresh=refresh, notify=notify)
     return facts if variant is None else entry.derive_facts(facts, variant)
 
 
-def _load_released_facts(
-    entry: CatalogEntry, workload: Workload | None, *, refresh: bool, notify: Progress
+def load_entry_facts(
+    entry: CatalogEntry, workload: Workload | None, *, refresh: bool = False, notify: Progress = _LOG.info
 ) -> ModelFacts:
+    """Facts of ``entry`` as released; see ``load_model_facts``."""
     settled = entry.settle(workload or entry.default_workload)
     versions = read_library_versions()
     key = compute_cache_key(entry, settled, versions)
