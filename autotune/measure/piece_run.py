@@ -87,10 +87,30 @@ def run_piece(component: str, piece: CapturedPiece, module: nn.Module, settings:
     )
 
     def measure() -> _Figures:
-        with _weights_on_device(module, settings):
-            return _measure_call(label_of(component, piece.place), _make_caller(piece, module, settings), settings)
+        with piece_on_device(piece, module, settings) as call:
+            return _measure_call(label_of(component, piece.place), call, settings)
 
     return _complete(record, measure, settings)
+
+
+@contextmanager
+def piece_on_device(piece: CapturedPiece, module: nn.Module, settings: RunSettings) -> Iterator[Callable[[], object]]:
+    """Give ``module``, which is on the meta device, weights and inputs on the device while the block runs.
+
+    Yields:
+        A call of it, as the options say, for inside of the device's ``compute_scope``.
+
+    Raises:
+        DeviceMemoryError: it does not fit.
+    """
+    with _weights_on_device(module, settings):
+        call = _make_caller(piece, module, settings)
+
+        def call_with_options() -> object:
+            with torch.no_grad(), _options_in_force(settings):
+                return call()
+
+        yield call_with_options
 
 
 def run_around(
@@ -128,7 +148,7 @@ def run_around(
     )
 
     def measure() -> _Figures:
-        with _weights_on_device(own, settings):
+        with _weights_on_device(own, settings), torch.no_grad(), _options_in_force(settings):
             return _measure_call(Label(component), run, settings)
 
     return _complete(record, measure, settings)
@@ -179,18 +199,17 @@ def _make_caller(piece: CapturedPiece, module: nn.Module, settings: RunSettings)
 
 def _measure_call(label: Label, call: Callable[[], object], settings: RunSettings) -> _Figures:
     device = settings.bench.device
-    with torch.no_grad(), _options_in_force(settings):
-        with device.compute_scope(counts=False):
-            call()  # loads kernels and takes workspaces, which are no activations
-        device.synchronize()
-        device.reset_peaks()
-        before_bytes = device.memory().live_bytes[MemoryKind.ACTIVATIONS]
-        with device.compute_scope():
-            call()
-        device.synchronize()
-        memory = device.memory()
-        with device.compute_scope(counts=False):
-            timing = time_on_device(device, label, call, settings.bench.protocol)
+    with device.compute_scope(counts=False):
+        call()  # loads kernels and takes workspaces, which are no activations
+    device.synchronize()
+    device.reset_peaks()
+    before_bytes = device.memory().live_bytes[MemoryKind.ACTIVATIONS]
+    with device.compute_scope():
+        call()
+    device.synchronize()
+    memory = device.memory()
+    with device.compute_scope(counts=False):
+        timing = time_on_device(device, label, call, settings.bench.protocol)
     return _Figures(
         timing=timing,
         rise_bytes=max(0, memory.peak_bytes[MemoryKind.ACTIVATIONS] - before_bytes),

@@ -5,7 +5,6 @@ Imports torch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -88,18 +87,9 @@ def open_profiled_device(name: str, like: DevicePreset, builders: Mapping[str, C
 
 
 def _open_cpu() -> ProfiledDevice:
-    # Copies and reads are made for real and last as long as that takes; nothing is paced.
-    rates = LinkRates(
-        pinned_bytes_per_s=math.inf,
-        pageable_bytes_per_s=math.inf,
-        d2h_bytes_per_s=math.inf,
-        disk_bytes_per_s=math.inf,
-        page_cache=PageCache.ALL,
-    )
-    device = EmulatedDevice(rates=rates, clock=ClockKind.REAL, tracks_activations=True)
     kind = DeviceKind(backend="cpu", title=read_machine().cpu, memory_bytes=0)
     note = "a processor has no memory of its own: copies to it are copies within memory, nothing is pinned"
-    return ProfiledDevice(device=device, name=CPU, kind=kind, notes=(note,))
+    return ProfiledDevice(device=open_device(CPU), name=CPU, kind=kind, notes=(note,))
 
 
 def _emulate(like: DevicePreset, builders: Mapping[str, ComponentBuilder]) -> ProfiledDevice:

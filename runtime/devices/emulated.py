@@ -66,6 +66,7 @@ class EmulatedDevice:
         tracks_activations: count what operators allocate inside ``compute_scope``, under the same limit.
         interference: how copies to the device and compute slow each other down; on the virtual clock only.
         duplex_slowdown_ratio: by this share of itself a copy takes longer while one goes the other way; likewise.
+        name: of the device; ``cpu`` where nothing is paced, so that it is the processor itself.
     """
 
     def __init__(  # noqa: PLR0913 - each is a trait of the emulated machine; all have a neutral default
@@ -86,13 +87,14 @@ class EmulatedDevice:
         tracks_activations: bool = False,
         interference: Interference = NO_INTERFERENCE,
         duplex_slowdown_ratio: float = 0.0,
+        name: str = "emulated",
     ) -> None:
         if byte_scale < 1 or not time_scale > 0:
             raise InputError(
                 f"byte_scale must be at least 1, not {byte_scale}; time_scale must be above 0, not {time_scale}."
             )
         check_slowdown("duplex_slowdown_ratio", duplex_slowdown_ratio)
-        self.name = "emulated"
+        self.name = name
         self.torch_device = torch.device("cpu")
         self.pinning = "emulated"
         self._rates = rates

@@ -12,7 +12,10 @@ _CUDA = re.compile(r"cuda(:[0-9]{1,3})?")
 
 
 def open_device(name: str) -> Device:
-    """Open ``cuda``, ``cuda:N`` or ``emulated``: CPU tensors, real time, links that take no time and no cap.
+    """Open ``cuda``, ``cuda:N``, ``cpu`` or ``emulated``.
+
+    The last two have CPU tensors, real time, copies that last as long as they do, and no cap; ``cpu`` counts activations
+    too, operator by operator.
 
     Raises:
         InputError: no device has that name.
@@ -23,7 +26,7 @@ def open_device(name: str) -> Device:
         from runtime.devices.cuda import CudaDevice  # noqa: PLC0415
 
         return CudaDevice(name)
-    if name == "emulated":
+    if name in ("cpu", "emulated"):
         from runtime.devices.emulated import EmulatedDevice  # noqa: PLC0415
         from runtime.devices.link_rates import LinkRates, PageCache  # noqa: PLC0415
 
@@ -34,5 +37,5 @@ def open_device(name: str) -> Device:
             disk_bytes_per_s=math.inf,
             page_cache=PageCache.ALL,
         )
-        return EmulatedDevice(rates=rates)
-    raise InputError(f"There is no device {name!r}: known are cuda, cuda:0 (or another index) and emulated.")
+        return EmulatedDevice(rates=rates, name=name, tracks_activations=name == "cpu")
+    raise InputError(f"There is no device {name!r}: known are cuda, cuda:0 (or another index), cpu and emulated.")
