@@ -33,12 +33,12 @@ from autotune.profile import Profile
 from autotune.workflows.stored_profiles import (
     Here,
     Measurements,
-    describe_model,
     describe_node,
     find_for_card,
     find_for_device,
     find_node_of_kind,
     is_here,
+    list_model_notes,
     look_around,
 )
 from autotune.workflows.target import Place
@@ -110,7 +110,7 @@ def read_named(path: Path, node_path: Path | None) -> MeasuredInputs:
         wish = replace(wish, versions=here.versions, facts_key=key)
     verdict = judge_model_profile(model, wish, here.now)
     refuse_invalid(str(path), verdict, again)
-    notes = [describe_model(model, here), *verdict.warnings]
+    notes = [*list_model_notes(model, verdict, here)]
     node = _read_node(node_path, model.kind, here) if node_path is not None else None
     if node is None and at_home:
         found = find_node_of_kind(ProfileStore(find_profile_dir()), model.kind, here).found

@@ -13,7 +13,7 @@ from autotune.machine import Machine, read_machine
 from autotune.measurements.model_profile import DeviceKind, ModelProfile
 from autotune.measurements.node_profile import NodeFingerprint, NodeProfile
 from autotune.measurements.store import ProfileStore, Search
-from autotune.measurements.validity import ModelWish, describe_age, describe_kind, is_same_kind
+from autotune.measurements.validity import ModelWish, Verdict, describe_age, describe_kind, is_same_kind
 from autotune.telemetry.survey import survey_gpus
 from runtime.errors import ProfileError
 
@@ -142,13 +142,19 @@ def is_here(kind: DeviceKind, here: Here) -> bool:
     return kind.backend == "emulated" or kind.title == here.machine.cpu
 
 
-def describe_model(profile: ModelProfile, here: Here) -> str:
+def _describe_model(profile: ModelProfile, here: Here) -> str:
     """Which model profile is used, one sentence."""
     return (
         f"Compute of {', '.join(profile.components)} was measured on {describe_kind(profile.kind)} on "
         f"{describe_age(profile.measured_at, here.now)}, {profile.options.describe()}; other requests and variants are "
         "not compared with it, since they were not measured"
     )
+
+
+def list_model_notes(profile: ModelProfile, verdict: Verdict, here: Here) -> tuple[str, ...]:
+    """Which model profile is used, what limits it, and what it says of itself, one sentence each."""
+    own = (note for note in profile.notes if note not in profile.facts.notes)
+    return (_describe_model(profile, here), *verdict.warnings, *own)
 
 
 def describe_node(profile: NodeProfile, here: Here) -> str:
@@ -164,7 +170,7 @@ def _take(models: Search[ModelProfile], nodes: Search[NodeProfile], here: Here, 
     node = nodes.found.profile if nodes.found is not None else None
     notes: list[str] = []
     if model is not None:
-        notes += [describe_model(model, here), *models.verdict.warnings]
+        notes += list_model_notes(model, models.verdict, here)
     if node is not None:
         notes += [describe_node(node, here), *nodes.verdict.warnings]
     if model is None and node is None:
