@@ -14,18 +14,38 @@ from runtime.units import format_gib, format_percent
 
 _COLUMNS = ("figure", "value", "where it comes from")
 _UNKNOWN = "unknown"
+# "GPU-" and eight digits: what people tell cards by, and CUDA takes a unique beginning for the whole.
+_UUID_BEGINNING = 12
 
 
 def gpu_tables(report: MachineReport) -> tuple[Table, ...]:
-    """One table per device; the title says whether this process would use it."""
-    used, several = report.gpus.used, len(report.gpus.used) > 1
-    tables = []
-    for at, reading in enumerate(report.gpus.readings):
-        mark = ""
-        if at in used:
-            mark = ", alike: one of these is what this process would use" if several else ": this process would use it"
-        tables.append(_table(f"GPU {reading.title or 'without a name'}{mark}", _gpu_rows(reading)))
+    """A list where there are several devices, and every figure of the one that this process would use."""
+    readings, used = report.gpus.readings, report.gpus.used
+    tables = [_gpu_list(report)] if len(readings) > 1 else []
+    shown = used[0] if used else 0 if len(readings) == 1 else None
+    if shown is not None:
+        gpu = readings[shown]
+        mark = ", one of several that are alike" if len(used) > 1 else ""
+        title = ", ".join(part for part in (f"GPU {gpu.title or 'without a name'}", gpu.uuid) if part)
+        tables.append(_table(f"{title}{mark}", _gpu_rows(gpu)))
     return tuple(tables)
+
+
+def _gpu_list(report: MachineReport) -> Table:
+    used = report.gpus.used
+    mark = "perhaps" if len(used) > 1 else "yes"
+    rows = tuple(
+        (
+            gpu.title or "without a name",
+            mark if at in used else "",
+            _gib(gpu.total_bytes),
+            _gib(gpu.free_bytes),
+            _UNKNOWN if gpu.uuid is None else gpu.uuid[:_UUID_BEGINNING],
+        )
+        for at, gpu in enumerate(report.gpus.readings)
+    )
+    columns = ("GPU", "used", "VRAM", "free", "UUID begins with")
+    return Table(title="GPUs", columns=columns, rows=rows, numeric=frozenset(columns[2:4]), foldable=frozenset({"GPU"}))
 
 
 def host_table(report: MachineReport) -> Table:
@@ -68,8 +88,12 @@ def _table(title: str, rows: Iterator[tuple[str, str, str]]) -> Table:
 
 
 def _gpu_rows(gpu: GpuReading) -> Iterator[tuple[str, str, str]]:
-    """Figures that are known or should be; one that does not apply has no row."""
+    """Figures that are known or should be; the title has the UUID, and what does not apply has no row."""
+    if gpu.uuid is None:
+        yield "UUID", _UNKNOWN, gpu.unknown.get("uuid", "")
     for field, name in _GPU_FIGURES.items():
+        if gpu.is_unified and field.startswith("link_"):
+            continue
         value = getattr(gpu, field)
         if value is not None:
             yield name, _format(field, value), gpu.sources[field]
@@ -78,7 +102,6 @@ def _gpu_rows(gpu: GpuReading) -> Iterator[tuple[str, str, str]]:
 
 
 _GPU_FIGURES = {
-    "uuid": "UUID",
     "bus_id": "PCI address",
     "compute_capability": "compute capability",
     "driver": "driver",

@@ -139,8 +139,10 @@ class NvmlDevice:
         """Why clocks are what they are; the query has had two names."""
         # The module may know the newer name while the driver does not.
         names = [name for name in _REASON_QUERIES if hasattr(self._query.module, name)] or _REASON_QUERIES[:1]
-        answers = [self._query.whole(name, self._whole) for name in names]
-        return next((name_reasons(bits) for bits in answers if not isinstance(bits, Unknown)), answers[0])
+        bits = self._query.whole(names[0], self._whole)
+        if isinstance(bits, Unknown) and len(names) > 1:
+            bits = self._query.whole(names[1], self._whole)
+        return bits if isinstance(bits, Unknown) else name_reasons(bits)
 
     def utilization_ratio(self) -> Answer[float]:
         """Share of the last sample period in which a kernel ran."""

@@ -149,7 +149,7 @@ def _take_processes(
 
 def _take_context(figures: _Figures, own_bytes: Answer[int], identity: CudaIdentity | None) -> None:
     if identity is None:
-        figures.take("context_bytes", Unknown(reason="this process has opened no device"), "")
+        figures.skip("context_bytes")
     elif isinstance(own_bytes, Unknown):
         figures.take("context_bytes", own_bytes, "")
     else:

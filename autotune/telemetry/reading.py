@@ -16,7 +16,7 @@ class GpuReading:
     """What is known of a device at one instant.
 
     A figure that is None is named in ``unknown``, or does not apply: VRAM on a device that shares the host's memory,
-    what is shared on one that does not, the MIG profile of a whole card.
+    what is shared on one that does not, the MIG profile of a whole card, the context of a process that has none.
 
     Attributes:
         title, uuid, bus_id, compute_capability: which device it is.

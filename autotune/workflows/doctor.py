@@ -40,7 +40,7 @@ def gather_machine(where: Surroundings | None = None, profiles: Sequence[str] = 
 
 
 def _check_gpus(gpus: GpuSurvey) -> Iterator[Problem]:
-    if not gpus.readings:
+    if not gpus.readings and not gpus.lost:
         yield Problem(
             what=f"no GPU is known: {gpus.explanation}",
             remedy="plan for a card by name with --device; to use one here install NVIDIA's driver and check that "
@@ -49,7 +49,7 @@ def _check_gpus(gpus: GpuSurvey) -> Iterator[Problem]:
     elif not gpus.is_settled:
         yield Problem(
             what="which GPU this process would use cannot be told",
-            remedy=gpus.explanation,
+            remedy="set CUDA_VISIBLE_DEVICES to the UUID of the one you mean, as `nvidia-smi -L` prints it",
         )
     elif not gpus.used:
         yield Problem(
@@ -106,8 +106,8 @@ def _check_host(host: HostReading) -> Iterator[Problem]:
     if host.memlock.binds:
         yield Problem(
             what=f"locked memory is limited ({host.memlock.describe()})",
-            remedy="where pins are refused although memory is free, raise it: `ulimit -l unlimited`, in a container "
-            "`--ulimit memlock=-1`; many drivers do not count pins against it",
+            remedy="drivers differ in whether pins count against it; where they are refused although memory is free, "
+            "raise it: `ulimit -l unlimited`, in a container `--ulimit memlock=-1`",
         )
     available_bytes = host.safe_available_bytes
     if available_bytes and not spendable_pin_bytes(available_bytes):
