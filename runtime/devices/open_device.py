@@ -14,8 +14,8 @@ _CUDA = re.compile(r"cuda(:[0-9]{1,3})?")
 def open_device(name: str) -> Device:
     """Open ``cuda``, ``cuda:N``, ``cpu`` or ``emulated``.
 
-    The last two have CPU tensors, real time, copies that last as long as they do, and no cap; ``cpu`` counts activations
-    too, operator by operator.
+    The last two have CPU tensors, real time, copies that last as long as they do, and no cap; ``cpu`` counts
+    activations too, operator by operator.
 
     Raises:
         InputError: no device has that name.

@@ -98,9 +98,7 @@ class VirtualLanes:
         duplex_slowdown_ratio: by this share of itself a copy takes longer while one goes the other way.
     """
 
-    def __init__(
-        self, interference: Interference = NO_INTERFERENCE, duplex_slowdown_ratio: float = 0.0
-    ) -> None:
+    def __init__(self, interference: Interference = NO_INTERFERENCE, duplex_slowdown_ratio: float = 0.0) -> None:
         self._compute_stretch = 1 + interference.compute_slowdown_ratio
         self._copy_stretch = 1 + interference.copy_slowdown_ratio
         self._duplex_stretch = 1 + duplex_slowdown_ratio

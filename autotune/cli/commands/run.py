@@ -70,6 +70,8 @@ def run(  # noqa: PLR0913 - one parameter per option
     typed = {"--clock": clock, "--time-scale": time_scale, "--profile": profile, "--vram-cap": vram_cap}
     if device != EMULATED and (wrong := [name for name, value in typed.items() if value is not None]):
         raise InputError(f"{', '.join(wrong)} only mean something with --device {EMULATED}: leave them out")
+    if device == "cpu":
+        raise InputError(f"--device cpu can be profiled and planned for, not run: use a card, or --device {EMULATED}")
     rounds = Rounds(warmup=warmup, repeats=repeats)
     emulation = Emulation(clock=clock or "real", time_scale=time_scale, capacity_bytes=optional_bytes(vram_cap))
     document = load_plan(plan)

@@ -14,7 +14,7 @@ def test_the_emulated_device_has_a_name() -> None:
     device.close()
 
 
-@pytest.mark.parametrize("name", ["", "cpu", "cuda:", "cuda:x", "CUDA", "emulated:1", "cuda:0\n"])
+@pytest.mark.parametrize("name", ["", "tpu", "cuda:", "cuda:x", "CUDA", "emulated:1", "cuda:0\n"])
 def test_an_unknown_name_is_refused_with_those_that_are_known(name: str) -> None:
     with pytest.raises(InputError, match=r"known are cuda, cuda:0 .* and emulated"):
         open_device(name)
