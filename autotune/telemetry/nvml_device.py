@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,9 +97,11 @@ class NvmlDevice:
     def compute_capability(self) -> Answer[tuple[int, int]]:
         """Major and minor."""
         name = "nvmlDeviceGetCudaComputeCapability"
-        pair = self._query.ask(name, self._whole)
+        pair = self._query.read(name, tuple, self._whole)
         if isinstance(pair, Unknown):
             return pair
+        if len(pair) != 2:
+            return Unknown(reason=f"{name} reports no version")
         major, minor = (check_whole(part, name) for part in pair)
         if isinstance(major, Unknown) or isinstance(minor, Unknown) or major == 0:
             return Unknown(reason=f"{name} reports no version")
@@ -164,23 +167,14 @@ class NvmlDevice:
         return self._processes("nvmlDeviceGetGraphicsRunningProcesses")
 
     def _processes(self, name: str) -> Answer[tuple[GpuProcess, ...]]:
-        listed = self._query.ask(name, self._handle)
-        if isinstance(listed, Unknown):
-            return listed
-        found = []
-        for process in listed:
-            used = check_whole(getattr(process, "usedGpuMemory", None), name)
-            # In containers some drivers list the process and report 0 bytes (open-gpu-kernel-modules #614).
-            used_bytes = None if isinstance(used, Unknown) or used == 0 else used
-            found.append(GpuProcess(pid=int(process.pid), used_bytes=used_bytes))
-        return tuple(found)
+        return self._query.read(name, _read_processes, self._handle)
 
     def instances(self) -> Answer[tuple[NvmlDevice, ...] | None]:
         """MIG instances of the card; None where the card is not in MIG mode."""
-        mode = self._query.ask("nvmlDeviceGetMigMode", self._handle)
-        if isinstance(mode, Unknown):
-            return None if mode.is_unsupported else mode
-        if not mode[0]:
+        is_on = self._query.read("nvmlDeviceGetMigMode", lambda modes: bool(modes[0]), self._handle)
+        if isinstance(is_on, Unknown):
+            return None if is_on.is_unsupported else is_on
+        if not is_on:
             return None
         count = self._query.whole("nvmlDeviceGetMaxMigDeviceCount", self._handle)
         if isinstance(count, Unknown):
@@ -190,6 +184,16 @@ class NvmlDevice:
         return tuple(
             NvmlDevice(self._query, handle, self._handle) for handle in handles if not isinstance(handle, Unknown)
         )
+
+
+def _read_processes(listed: Iterable[Any]) -> tuple[GpuProcess, ...]:
+    found = []
+    for process in listed:
+        used = check_whole(getattr(process, "usedGpuMemory", None), "the process list")
+        # In containers some drivers list the process and report 0 bytes (open-gpu-kernel-modules #614).
+        used_bytes = None if isinstance(used, Unknown) or used == 0 else used
+        found.append(GpuProcess(pid=int(process.pid), used_bytes=used_bytes))
+    return tuple(found)
 
 
 def normalise_bus_id(text: str) -> Answer[str]:

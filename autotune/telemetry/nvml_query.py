@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from autotune.telemetry.answers import Answer, Unknown
+from autotune.telemetry.answers import Answer, Unknown, Value
 
 # "Not supported" and "function not found" of nvmlReturn_t; the latter is what a driver older than the module says.
 _UNSUPPORTED_CODES = frozenset({3, 13})
@@ -20,11 +21,15 @@ class NvmlQuery:
 
     def ask(self, name: str, *arguments: object) -> Any:  # noqa: ANN401 - whatever the library returns, or Unknown
         """What ``name`` returns, or ``Unknown`` for whatever it raises."""
+        return self.read(name, lambda found: found, *arguments)
+
+    def read(self, name: str, convert: Callable[[Any], Value], *arguments: object) -> Answer[Value]:
+        """What ``convert`` makes of what ``name`` returns; whatever either of them raises is ``Unknown``."""
         function = getattr(self.module, name, None)
         if function is None:
             return Unknown(reason=f"the installed nvidia-ml-py has no {name}", is_unsupported=True)
         try:
-            return function(*arguments)
+            return convert(function(*arguments))
         except Exception as error:
             code = getattr(error, "value", None)
             reason = f"{name}: {str(error) or type(error).__name__}"

@@ -1,10 +1,12 @@
 import pytest
-from fake_nvml import FakeNvml, big_card
+from fake_nvml import FakeNvml, big_card, mig_card, process
 
 from autotune.telemetry.answers import Unknown
+from autotune.telemetry.conditions import read_conditions
 from autotune.telemetry.nvml import open_nvml
 from autotune.telemetry.reading import GpuReading
 from autotune.telemetry.software import read_software
+from autotune.telemetry.survey import survey_gpus
 from runtime.errors import InputError
 
 
@@ -50,6 +52,28 @@ def test_a_function_that_the_library_lacks_is_unknown():
         answer = nvml.devices()
     assert answer.is_unsupported
     assert "has no nvmlDeviceGetCount" in answer.reason
+
+
+FUNCTIONS = [name for name in dir(FakeNvml) if name.startswith("nvml") and name not in {"nvmlInit", "nvmlMemory_v2"}]
+NONSENSE = [RuntimeError("broken"), OSError(5, "I/O error"), None, -1, 2**64 - 1, "text", b"\xff", (), [None], object()]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_whatever_one_call_does_the_others_still_answer(look, name):
+    for nonsense in NONSENSE:
+        for card in (big_card(compute=[process(7)]), mig_card(10, 20)):
+            nvml = FakeNvml(card)
+
+            def answer(*arguments, nonsense=nonsense):
+                if isinstance(nonsense, Exception):
+                    raise nonsense
+                return nonsense
+
+            setattr(nvml, name, answer)
+            survey = survey_gpus(look(nvml))
+            read_conditions(card.uuid, load_nvml=lambda nvml=nvml: nvml)
+            assert all(reading.title or reading.unknown["title"] for reading in survey.readings)
+            assert survey.explanation
 
 
 def test_software_that_is_damaged_or_missing_has_no_version():
