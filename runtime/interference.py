@@ -9,7 +9,8 @@
 =====  ==================================================================================================
 
 In ``o`` seconds compute gets ``o / (1 + S)`` done and copies ``o / (1 + T)``; after them the other goes on at full
-speed. So compute takes ``d + o * S / (1 + S)``, and copies end ``o * T / (1 + T)`` later than they would have.
+speed. So compute takes ``d + o * S / (1 + S)``, and copies end ``o * T / (1 + T)`` later than they would have. A copy
+that would land after ``x`` seconds lands after ``x * (1 + T)`` within the overlap, and that much later after it.
 """
 
 from __future__ import annotations
@@ -93,10 +94,6 @@ class Interference:
             compute_s=compute_s + overlap_s * self.compute_loss_ratio,
             delay_s=overlap_s * self.copy_loss_ratio,
         )
-
-    def landing_s(self, full_speed_s: float, overlap_s: float) -> float:
-        """When a copy lands that would land ``full_speed_s`` after the beginning of an overlap; from there, too."""
-        return min(full_speed_s * (1 + self.copy_slowdown_ratio), full_speed_s + overlap_s * self.copy_loss_ratio)
 
     def least_s(self, compute_s: float, copy_s: float) -> float:
         """The least time in which compute and copies of these seconds at full speed can both be done.

@@ -5,7 +5,7 @@ computed, per microsecond.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.cost_model import CostModel
 from autotune.evaluate import AMPLE_HOST, Evaluator
@@ -15,6 +15,7 @@ from autotune.rates import Rates
 from autotune.work import GroupWork, UseWork, Work
 from autotune.workload import Workload
 from runtime.engines.registry import find_engine
+from runtime.interference import NO_INTERFERENCE
 from runtime.model_spec import (
     ComponentSpec,
     LayerSpec,
@@ -104,10 +105,13 @@ def build_facts(components, *, uses=None, output_frames_bytes=0):
     )
 
 
-def build_evaluator(components, *, engine=SGLANG, uses=None, settings=NO_OVERHEAD, host=AMPLE_HOST):
+def build_evaluator(
+    components, *, engine=SGLANG, uses=None, settings=NO_OVERHEAD, host=AMPLE_HOST, interference=NO_INTERFERENCE
+):
     """An evaluator of the toy model that ``build_facts`` makes of the same arguments."""
     facts = build_facts(components, uses=uses)
-    return Evaluator(CostModel(facts, RATES), MemoryModel(facts, settings), find_engine(engine), host)
+    rates = replace(RATES, interference=interference)
+    return Evaluator(CostModel(facts, rates), MemoryModel(facts, settings), find_engine(engine), host)
 
 
 def streamed(component="transformer", **knobs):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from autotune.space import SearchSpace
 from runtime.engines.registry import list_engines
+from runtime.interference import NO_INTERFERENCE, Interference
 from runtime.plan import Placement, Plan
 from runtime.residency import Lifetime, Mode, Policy
 
@@ -52,21 +53,29 @@ def components(draw, *, is_dit=False, max_layers=4, max_stacks=2):
     )
 
 
+UNDISTURBED = st.just(NO_INTERFERENCE)
+INTERFERENCES = st.builds(
+    Interference,
+    compute_slowdown_ratio=st.sampled_from([0.0, 0.02, 0.25, 1.0, 3.0]),
+    copy_slowdown_ratio=st.sampled_from([0.0, 0.0, 0.03, 0.5, 1.0, 2.0]),
+)
+
+
 @st.composite
-def evaluators(draw, *, max_layers=4, max_stacks=2, engines=ENGINES):
+def evaluators(draw, *, max_layers=4, max_stacks=2, engines=ENGINES, interferences=UNDISTURBED):
     """An evaluator of a toy pipeline of one of the shapes."""
     names, uses = SHAPES[draw(st.sampled_from(sorted(SHAPES)))]
     toys = {
         name: draw(components(is_dit=name.startswith("dit"), max_layers=max_layers, max_stacks=max_stacks))
         for name in names
     }
-    return build_evaluator(toys, uses=uses, engine=draw(engines))
+    return build_evaluator(toys, uses=uses, engine=draw(engines), interference=draw(interferences))
 
 
 @st.composite
-def small_evaluators(draw):
+def small_evaluators(draw, **traits):
     """One that leaves few enough plans for brute force."""
-    return draw(evaluators(max_layers=2, max_stacks=1, engines=st.sampled_from([SGLANG, SGLANG, "topup"])))
+    return draw(evaluators(max_layers=2, max_stacks=1, engines=st.sampled_from([SGLANG, SGLANG, "topup"]), **traits))
 
 
 @st.composite
@@ -94,9 +103,9 @@ def plans_of(draw, evaluator):
 
 
 @st.composite
-def evaluators_with_plan(draw):
+def evaluators_with_plan(draw, **traits):
     """An evaluator and any plan of its model."""
-    evaluator = draw(evaluators())
+    evaluator = draw(evaluators(**traits))
     return evaluator, draw(plans_of(evaluator))
 
 

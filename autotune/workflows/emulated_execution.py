@@ -12,7 +12,12 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from autotune.profile import Profile
-from autotune.workflows.emulation_notes import describe_emulation, describe_host_work, explain_differences
+from autotune.workflows.emulation_notes import (
+    describe_emulation,
+    describe_host_work,
+    describe_interference,
+    explain_differences,
+)
 from autotune.workflows.execution import CountRequests, Execution, run_requests
 from autotune.workflows.pace import Pace
 from autotune.workflows.run_settings import Emulation, Rounds
@@ -22,6 +27,7 @@ from runtime.devices.protocol import Device, MemoryKind
 from runtime.engines.host_rules import host_plan
 from runtime.engines.registry import find_engine
 from runtime.errors import InputError
+from runtime.interference import NO_INTERFERENCE
 from runtime.model_spec import RequestSpec
 from runtime.plan_document import PlanDocument
 from runtime.session import Executable, executable_of
@@ -61,6 +67,7 @@ def execute_emulated(
         work_s=pace.work_s,
         byte_scale=byte_scale,
         time_scale=time_scale,
+        interference=pace.interference if emulation.clock == "virtual" else NO_INTERFERENCE,
     )
     scaled = scale_model(model, byte_scale)
     modules = build_stand_ins(scaled, seed)
@@ -91,6 +98,7 @@ def execute_emulated(
         time_scale=time_scale if emulation.clock == "real" else None,
         notes=(
             describe_emulation(emulation.clock, byte_scale, time_scale),
+            describe_interference(emulation.clock, pace.interference),
             *notes,
             *explain_differences(document, hosting),
             *(describe_host_work(report.typical, time_scale, pace) if emulation.clock == "real" else ()),

@@ -9,6 +9,7 @@ from autotune.workflows.pace import Pace
 from autotune.workflows.run_settings import Clock
 from runtime.devices.protocol import Label
 from runtime.engines.host_rules import PlanHosting
+from runtime.interference import Interference
 from runtime.intervals import overlap_s
 from runtime.measurement import RequestMeasurement
 from runtime.plan_document import PlanDocument
@@ -25,6 +26,19 @@ def describe_emulation(clock: Clock, byte_scale: int, time_scale: float) -> str:
     if clock == "virtual":
         return f"{text}; on a virtual clock, which leaves out the host's own work"
     return f"{text}; on the real clock, {time_scale:.3g} wall seconds per emulated second"
+
+
+def describe_interference(clock: Clock, interference: Interference) -> str:
+    """Whether copies and compute slow each other down on the device, as in the prediction."""
+    if interference.is_none:
+        return "copies and compute do not slow each other down: by how much they do was not measured, or is nothing"
+    slowdowns = (
+        f"compute beside copies takes {format_percent(interference.compute_slowdown_ratio)} longer, copies beside "
+        f"compute {format_percent(interference.copy_slowdown_ratio)}"
+    )
+    if clock == "virtual":
+        return f"{slowdowns}, as in the prediction"
+    return f"{slowdowns} in the prediction; not on the real clock, where neither slows the other"
 
 
 def explain_differences(document: PlanDocument, hosting: PlanHosting) -> Iterator[str]:

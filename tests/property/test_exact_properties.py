@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import all_plans, small_evaluators
+from strategies import INTERFERENCES, all_plans, small_evaluators
 
 from autotune.exact import DEFAULT_TIE_RATIO, ExactSolver
 from autotune.options import changed_settings
@@ -21,8 +21,8 @@ def count_changes(evaluator, plan):
     return sum(changed_settings(evaluator, index, placement) for index, placement in enumerate(plan.placements))
 
 
-@settings(max_examples=40)
-@given(small_evaluators(), st.randoms(use_true_random=False))
+@settings(max_examples=80)
+@given(small_evaluators() | small_evaluators(interferences=INTERFERENCES), st.randoms(use_true_random=False))
 def test_the_solver_s_answers_are_those_of_brute_force(evaluator, random):
     solver = ExactSolver(evaluator, SPACE)
     scored = [(plan, evaluator.score(plan)) for plan in all_plans(evaluator, SPACE)]

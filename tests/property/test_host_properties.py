@@ -8,7 +8,7 @@ import pytest
 from builders import build_evaluator
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import SHAPES, all_plans, components, plans_of
+from strategies import INTERFERENCES, SHAPES, UNDISTURBED, all_plans, components, plans_of
 
 from autotune import host_states
 from autotune.bounds import compute_use_bounds_s
@@ -35,7 +35,7 @@ def small_reserves(steps=10**9):
 
 
 @st.composite
-def hosted_evaluators(draw, *, max_layers=4, max_stacks=2):
+def hosted_evaluators(draw, *, max_layers=4, max_stacks=2, interferences=UNDISTURBED):
     """An evaluator of a toy pipeline on a host that may be too small for it."""
     names, uses = SHAPES[draw(st.sampled_from(sorted(SHAPES)))]
     toys = {
@@ -47,7 +47,8 @@ def hosted_evaluators(draw, *, max_layers=4, max_stacks=2):
         pins=draw(st.sampled_from([True, True, True, False])),
         page_cache_room_bytes=draw(st.sampled_from([None, 0, 5_000, 10**6])),
     )
-    return build_evaluator(toys, uses=uses, engine=draw(st.sampled_from(list_engines())), host=memory)
+    engine = draw(st.sampled_from(list_engines()))
+    return build_evaluator(toys, uses=uses, engine=engine, host=memory, interference=draw(interferences))
 
 
 @given(st.data())
@@ -94,7 +95,7 @@ def test_a_larger_budget_pins_a_superset_under_topup(data):
 @given(st.data())
 def test_no_use_is_faster_than_its_bound(data):
     with small_reserves():
-        evaluator = data.draw(hosted_evaluators())
+        evaluator = data.draw(hosted_evaluators(interferences=INTERFERENCES))
         plan = data.draw(plans_of(evaluator))
         evaluation = evaluator.evaluate(plan)
         program = evaluator.lifecycle.build_program(plan)
@@ -106,7 +107,7 @@ def test_no_use_is_faster_than_its_bound(data):
 @given(st.data())
 def test_no_two_copies_to_the_device_run_at_once(data):
     with small_reserves():
-        evaluator = data.draw(hosted_evaluators())
+        evaluator = data.draw(hosted_evaluators(interferences=INTERFERENCES))
         recorder = Recorder()
         evaluator.evaluate(data.draw(plans_of(evaluator)), recorder)
         copies = sorted((start, end) for lane, start, end, _ in recorder.spans if lane == 1 and end > start)

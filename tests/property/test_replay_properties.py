@@ -1,19 +1,26 @@
 """What holds for every toy pipeline and plan when it is replayed."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from builders import build_plan, evaluate_stack, streamed
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import ENGINES, evaluators_with_plan, stacks
+from strategies import ENGINES, INTERFERENCES, evaluators_with_plan, stacks
 
 from autotune.bounds import compute_request_bound_s, compute_steady_bound_s, compute_use_bounds_s
-from autotune.replay_core import Clock, Recorder, run_segment
+from autotune.clock_choice import make_clock
+from autotune.cost_model import CostModel
+from autotune.evaluate import Evaluator
+from autotune.replay_core import Recorder, run_segment
+from runtime.interference import NO_INTERFERENCE
 from runtime.program import Op
 from runtime.residency import Lifetime, Mode, Policy, resident_layers, streamed_layers
 
 TINY_S = 1e-9
+# On half of the devices copies and compute slow each other down.
+CASES = evaluators_with_plan() | evaluators_with_plan(interferences=INTERFERENCES)
 
 
 @given(st.integers(0, 32), st.integers(-2, 40), st.sampled_from(Policy))
@@ -31,7 +38,7 @@ def test_a_steady_pass_is_never_faster_than_its_bound(stack, prefetch, resident,
     assert times.steady_s >= compute_steady_bound_s([ms / 1e3 for ms in stack.compute_ms], copied_s) - TINY_S
 
 
-@given(evaluators_with_plan())
+@given(CASES)
 def test_no_use_and_no_request_is_faster_than_its_bound(case):
     evaluator, plan = case
     evaluation = evaluator.evaluate(plan)
@@ -41,6 +48,17 @@ def test_no_use_and_no_request_is_faster_than_its_bound(case):
         assert use.total_s >= bound_s - TINY_S
     assert evaluation.latency_s >= compute_request_bound_s(program, plan, costs) - TINY_S
     assert evaluation.latency_s >= evaluator.cost_model.compute_s() - TINY_S
+
+
+@given(evaluators_with_plan(interferences=INTERFERENCES))
+def test_interference_makes_no_request_faster(case):
+    evaluator, plan = case
+    rates = replace(evaluator.cost_model.rates, interference=NO_INTERFERENCE)
+    model = CostModel(evaluator.cost_model.facts, rates)
+    undisturbed = Evaluator(model, evaluator.memory_model, evaluator.engine).score(plan).latency_s
+    slowdowns = evaluator.cost_model.rates.interference
+    most = (1 + slowdowns.compute_slowdown_ratio) * (1 + slowdowns.copy_slowdown_ratio)
+    assert undisturbed - TINY_S <= evaluator.score(plan).latency_s <= undisturbed * most + TINY_S
 
 
 @given(evaluators_with_plan())
@@ -93,7 +111,7 @@ def test_a_later_request_leaves_the_device_as_it_found_it(case):
     assert sum(costs.live_change_bytes(action) for action in program.later.actions()) == 0
 
 
-@given(evaluators_with_plan())
+@given(CASES)
 def test_recording_changes_no_time(case):
     evaluator, plan = case
     plain, recorder = evaluator.evaluate(plan), Recorder()
@@ -105,7 +123,7 @@ def test_recording_changes_no_time(case):
         assert [times.steady_s for times in use.passes] == pytest.approx([times.steady_s for times in other.passes])
 
 
-@given(evaluators_with_plan())
+@given(CASES)
 def test_spans_on_one_lane_do_not_overlap(case):
     evaluator, plan = case
     recorder = Recorder()
@@ -115,11 +133,11 @@ def test_spans_on_one_lane_do_not_overlap(case):
         assert all(before[1] <= after[0] + TINY_S for before, after in pairwise(spans))
 
 
-@given(evaluators_with_plan())
+@given(CASES)
 def test_extending_a_steady_state_is_replaying_every_pass(case):
     evaluator, plan = case
     program, costs = evaluator.lifecycle.build_program(plan), evaluator.cost_model.costs_of(plan)
-    extended, one_by_one = Clock(costs), Clock(costs)
+    extended, one_by_one = make_clock(costs), make_clock(costs)
     for use in program.later.uses:
         for segment in use.segments:
             run_segment(extended, segment)
@@ -140,7 +158,7 @@ def test_extending_two_hundred_passes_of_one_stack_is_replaying_them(stack, pref
     assert times.total_s == pytest.approx(evaluation.first_uses[0].total_s, abs=sum(stack.copy_ms) / 1e3 + TINY_S)
 
 
-@given(evaluators_with_plan())
+@given(CASES)
 def test_scoring_says_what_evaluating_says(case):
     evaluator, plan = case
     score, evaluation = evaluator.score(plan), evaluator.evaluate(plan)

@@ -4,11 +4,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.replay_core import Costs, TierCosts
-from autotune.tiered_clock import TieredClock
+from autotune.clock_choice import make_clock
+from autotune.replay_core import Clock, Costs, Recorder, TierCosts
 from runtime.devices.emulated import ClockKind, EmulatedDevice
 from runtime.devices.link_rates import LinkRates, PageCache
 from runtime.devices.protocol import Label, QueuedCopy
+from runtime.interference import NO_INTERFERENCE, Interference
 from runtime.program import Op
 
 # Slots 0 to 5: pinned, pageable and mapped of each of two stacks. Rates are powers of two, so nothing is rounded.
@@ -34,7 +35,7 @@ def work_s(index: int) -> float:
     return (8.0, 0.125)[index]
 
 
-def replay_clock(rates: LinkRates) -> TieredClock:
+def replay_clock(rates: LinkRates, interference: Interference = NO_INTERFERENCE) -> Clock:
     def only(kind: str, seconds: list[float]) -> tuple[float, ...]:
         return tuple(time_s if kind == own else 0.0 for time_s, own in zip(seconds, KINDS, strict=True))
 
@@ -72,8 +73,9 @@ def replay_clock(rates: LinkRates) -> TieredClock:
         stack_of_slot=(0, 0, 0, 1, 1, 1),
         stacks_of_component=((0,), (1,)),
         tiers=tiers,
+        interference=interference,
     )
-    return TieredClock(costs, tiers)
+    return make_clock(costs)
 
 
 class Performer:
@@ -150,4 +152,37 @@ def test_every_action_ends_at_the_same_time(
         if op is Op.H2D:
             spans = {(span.start_s, span.end_s) for span in performer.own[argument].spans()}
             assert spans == {span[1:] for span in clock.last_spans((int(op), argument), False)}
+    device.close()
+
+
+# One more than each of these is a power of two, so nothing is rounded either.
+SLOWDOWNS = st.sampled_from((0.0, 1.0, 3.0))
+INTERFERENCES = st.builds(Interference, compute_slowdown_ratio=SLOWDOWNS, copy_slowdown_ratio=SLOWDOWNS)
+
+
+@given(ACTIONS, st.sampled_from(PageCache), INTERFERENCES)
+def test_every_action_ends_at_the_same_time_where_copies_and_compute_slow_each_other_down(
+    actions: list[tuple[Op, int]], page_cache: PageCache, interference: Interference
+) -> None:
+    rates = LinkRates(**RATES, page_cache=page_cache)
+    clock, recorder = replay_clock(rates, interference), Recorder()
+    device = EmulatedDevice(
+        rates=rates, clock=ClockKind.VIRTUAL, compute_s=compute_s, work_s=work_s, interference=interference
+    )
+    performer, copies = Performer(device), []
+    for op, argument in actions:
+        recorder.run(clock, [(int(op), argument)])
+        performer.perform(op, argument)
+        assert device.time_of(device.mark()) == clock.compute_free_s
+        if op in (Op.H2D, Op.H2D_BLOCKING):
+            copies.append(performer.own[argument])
+    # Until the last copy is over on both.
+    for _ in range(500):
+        clock.run([(int(Op.WORK), 0)])
+        device.work(0)
+    recorder.place_copies(clock)
+    device.synchronize()
+    measured = sorted((span.start_s, span.end_s) for copy in copies for span in copy.spans())
+    replayed = sorted((start_s, end_s) for lane, start_s, end_s, _ in recorder.spans if lane != 0)
+    assert measured == replayed
     device.close()
