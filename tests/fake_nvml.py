@@ -97,6 +97,16 @@ class FakeNvml:
     def nvmlDeviceGetHandleByIndex(self, index):
         return _give(LOST if self.cards[index].lost else self.cards[index])
 
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        everything = [*self.cards, *(part for card in self.cards for part in card.instances or ())]
+        for card in everything:
+            if card.uuid == uuid and not card.lost:
+                return card
+        raise NOT_FOUND
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, instance):
+        return next(card for card in self.cards if instance in (card.instances or ()))
+
     def nvmlDeviceGetName(self, card):
         return _give(card.title)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autotune.telemetry.answers import Answer, Unknown, or_none
-from autotune.telemetry.cards import Card, list_cards
 from autotune.telemetry.machine_load import MachineLoad, read_machine_load
 from autotune.telemetry.nvml import open_nvml
+from autotune.telemetry.nvml_device import NvmlDevice
 from autotune.telemetry.processes import OwnProcess, find_own_process, split_processes
 
 
@@ -69,17 +69,15 @@ def read_conditions(
         return DeviceConditions(at_s=clock(), load=or_none(load), unknown=unknown)
     own = own or find_own_process(has_context=True)
     with open_nvml() if load_nvml is None else open_nvml(load_nvml) as nvml:
-        inventory = list_cards(nvml)
-        if isinstance(inventory, Unknown):
-            return DeviceConditions(at_s=clock(), uuid=uuid, unknown={"uuid": inventory.reason})
-        for part in (part for card in inventory.cards for part in card.parts):
-            if part.uuid == uuid:
-                return _read_card(part, inventory.driver, own, clock())
-    return DeviceConditions(at_s=clock(), uuid=uuid, unknown={"uuid": f"NVML lists no card {uuid}"})
+        if isinstance(nvml, Unknown):
+            return DeviceConditions(at_s=clock(), uuid=uuid, unknown={"uuid": nvml.reason})
+        device = nvml.device_of_uuid(uuid)
+        if isinstance(device, Unknown):
+            return DeviceConditions(at_s=clock(), uuid=uuid, unknown={"uuid": device.reason})
+        return _read_device(device, uuid, nvml.driver_version(), own, clock())
 
 
-def _read_card(card: Card, driver: Answer[str], own: OwnProcess, at_s: float) -> DeviceConditions:
-    device = card.device
+def _read_device(device: NvmlDevice, uuid: str, driver: Answer[str], own: OwnProcess, at_s: float) -> DeviceConditions:
     answers: dict[str, Answer[Any]] = {
         "driver": driver,
         "sm_clock_mhz": device.sm_clock_mhz(),
@@ -94,4 +92,4 @@ def _read_card(card: Card, driver: Answer[str], own: OwnProcess, at_s: float) ->
     values = {name: or_none(answer) for name, answer in answers.items()}
     unknown = {name: answer.reason for name, answer in answers.items() if isinstance(answer, Unknown)}
     pids = tuple(process.pid for process in others)
-    return DeviceConditions(at_s=at_s, uuid=card.uuid, other_pids=pids, unknown=unknown, **values)
+    return DeviceConditions(at_s=at_s, uuid=uuid, other_pids=pids, unknown=unknown, **values)

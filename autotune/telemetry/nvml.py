@@ -39,10 +39,20 @@ class Nvml:
         count = self._query.whole("nvmlDeviceGetCount")
         if isinstance(count, Unknown):
             return count
-        return tuple(self._device("nvmlDeviceGetHandleByIndex", index) for index in range(count))
+        return tuple(self._device_at(index) for index in range(count))
 
-    def _device(self, name: str, key: int | str) -> Answer[NvmlDevice]:
-        handle = self._query.ask(name, key)
+    def device_of_uuid(self, uuid: str) -> Answer[NvmlDevice]:
+        """The card or MIG instance with this UUID, without asking any other."""
+        handle = self._query.ask("nvmlDeviceGetHandleByUUID", uuid)
+        if isinstance(handle, Unknown):
+            return handle
+        if not uuid.startswith("MIG-"):
+            return NvmlDevice(self._query, handle)
+        whole = self._query.ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle)
+        return whole if isinstance(whole, Unknown) else NvmlDevice(self._query, handle, whole)
+
+    def _device_at(self, index: int) -> Answer[NvmlDevice]:
+        handle = self._query.ask("nvmlDeviceGetHandleByIndex", index)
         return handle if isinstance(handle, Unknown) else NvmlDevice(self._query, handle)
 
 
