@@ -12,7 +12,7 @@ from autotune.measurements.timing import Timing
 from autotune.measurements.validity import describe_kind
 from reports.tables import Table
 from runtime.plan_document import Figure
-from runtime.units import format_gib, format_percent, format_seconds
+from runtime.units import format_percent, format_seconds, format_size
 
 _PIECE_COLUMNS = ("piece", "calls", "time", "low to high", "samples", "TFLOP/s", "GB/s", "activations", "notes")
 
@@ -62,7 +62,7 @@ def link_table(profile: NodeProfile) -> Table:
     rows = tuple(
         (
             link.kind.replace("_", " "),
-            format_gib(link.size_bytes, 3),
+            format_size(link.size_bytes),
             "yes" if link.is_layer_size else "",
             format_seconds(link.timing.median_s),
             _describe_interval(link.timing),
@@ -151,7 +151,7 @@ def _piece_row(piece: MeasuredPiece) -> tuple[str, ...]:
     record, timing = piece.record, piece.record.timing
     alike = f" and {len(piece.places) - 1} alike" if len(piece.places) > 1 else ""
     name = f"{record.name}{alike} ({record.class_name})"
-    rise = "" if record.rise_bytes is None else format_gib(record.rise_bytes, 3)
+    rise = "" if record.rise_bytes is None else format_size(record.rise_bytes)
     calls = f"{piece.calls}" if piece.passes == 1 else f"{piece.calls} in {piece.passes} passes"
     if timing is None:
         notes = "; ".join(part for part in (record.outcome.replace("_", " "), record.note) if part)
@@ -194,7 +194,7 @@ def _describe_figure(figure: Figure) -> str:
 
 def _describe_value(value: float, unit: str) -> str:
     if unit == "bytes":
-        return format_gib(value, 3)
+        return format_size(value)
     if unit == "s":
         return format_seconds(value)
     if unit == "share":

@@ -73,6 +73,13 @@ def format_gib(size_bytes: float, digits: int = 2) -> str:
     return f"{size_bytes / GIB:,.{digits}f} GiB"
 
 
+def format_size(size_bytes: float) -> str:
+    """``size_bytes`` in the unit that suits it, where sizes of very different kinds stand side by side."""
+    if size_bytes >= GIB:
+        return format_gib(size_bytes)
+    return f"{size_bytes / MIB:,.1f} MiB" if size_bytes >= MIB else f"{size_bytes:,.0f} bytes"
+
+
 def format_seconds(time_s: float) -> str:
     """``time_s`` with three or more significant digits and the unit that suits its size."""
     if not math.isfinite(time_s):

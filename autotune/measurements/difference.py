@@ -17,7 +17,7 @@ from autotune.measurements.records import PieceRecord
 from autotune.measurements.timing import Timing
 from autotune.measurements.validity import describe_kind
 from runtime.errors import ProfileError
-from runtime.units import format_gib
+from runtime.units import format_size
 
 LEAST_CHANGE_RATIO = 0.03
 """Smaller differences change no plan: public repeats of one configuration differ by up to 2 % (PM045), and the planner
@@ -120,7 +120,7 @@ def compare_node_profiles(before: NodeProfile, after: NodeProfile) -> Difference
     comparisons: list[Comparison] = []
     links = [{(link.kind, link.size_bytes): link.timing for link in profile.links} for profile in (before, after)]
     for kind, size_bytes in dict.fromkeys([*links[0], *links[1]]):
-        name = f"{kind} of {format_gib(size_bytes, 3)}"
+        name = f"{kind} of {format_size(size_bytes)}"
         comparisons.append(_compare_timings(name, links[0].get((kind, size_bytes)), links[1].get((kind, size_bytes))))
     loads = [{record.load: record for record in profile.interference} for profile in (before, after)]
     for load in dict.fromkeys([*loads[0], *loads[1]]):

@@ -100,8 +100,8 @@ def _compute_rates(ground: Ground, figures: Figures) -> tuple[dict[str, float], 
             source = "stands in: all work of this dtype was measured, so that nothing takes this rate"
         else:
             raise ProfileError(
-                f"no rate is known for {dtype} on {describe_kind(ground.kind)}, in which "
-                f"{_name_users(ground.facts, dtype)} computes: profile these components too, {name_remedy(ground)}"
+                f"no rate is known for {dtype} on {describe_kind(ground.kind)}, as needed for "
+                f"{_name_users(ground.facts, dtype)}: profile that too, with {name_remedy(ground)}"
             )
         names = (f"matmul_flops_per_s.{dtype}", f"attention_flops_per_s.{dtype}")
         matmul[dtype] = figures.add(names[0], pair[0], OPERATIONS, source, is_measured=is_measured)

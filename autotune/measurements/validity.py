@@ -14,7 +14,7 @@ from autotune.measurements.model_profile import DeviceKind, ModelProfile, RunOpt
 from autotune.measurements.node_profile import NodeFingerprint, NodeProfile
 from autotune.workload import Workload
 from runtime.errors import ProfileError
-from runtime.units import format_gib
+from runtime.units import format_gib, format_size
 
 MAX_AGE_DAYS = 30
 """Older profiles are not used: drivers, slots, neighbours and cooling change without a trace."""
@@ -113,7 +113,7 @@ def judge_node_profile(
             reasons.append(f"the system's kernel changed from {node.kernel} to {here.kernel}")
     reasons += list_changed_versions(profile.versions, versions)
     reasons += _judge_age(profile.measured_at, now)
-    names = [f"{link.kind} of {link.size_bytes:,} bytes" for link in profile.links if link.disturbances]
+    names = [f"{link.kind} of {format_size(link.size_bytes)}" for link in profile.links if link.disturbances]
     names += [f"interference with {record.load}" for record in profile.interference if record.disturbances]
     warnings = [f"Timings of {_enumerate(names)} were disturbed while they were measured"] if names else []
     return Verdict(reasons=tuple(reasons), warnings=tuple(warnings))

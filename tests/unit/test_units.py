@@ -1,7 +1,7 @@
 import pytest
 
 from runtime.errors import UnitError
-from runtime.units import format_gib, format_percent, format_seconds, parse_bytes, parse_rate
+from runtime.units import format_gib, format_percent, format_seconds, format_size, parse_bytes, parse_rate
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,8 @@ def test_a_time_is_printed_in_the_unit_that_suits_it(time_s, text):
 
 def test_a_share_is_printed_as_a_percentage():
     assert format_percent(0.955) == "95.5 %"
+
+
+def test_a_size_is_shown_in_the_unit_that_suits_it():
+    texts = [format_size(size) for size in (0, 6000, 2**20, 1.5 * 2**30)]
+    assert texts == ["0 bytes", "6,000 bytes", "1.0 MiB", "1.50 GiB"]
