@@ -1,9 +1,6 @@
-"""Holds the layer of a component that computes most on the device, as a load beside which copies are measured."""
+"""Finds the layer of a component that computes most: the load beside which copies are measured."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from autotune.catalog.built_component import ComponentBuilder
 from autotune.measure.interference import ComputeLoad
@@ -12,23 +9,20 @@ from autotune.measure.piece_run import RunSettings, label_of, piece_on_device
 from runtime.errors import InputError
 
 
-@contextmanager
-def hold_heaviest_layer(model: str, build: ComponentBuilder, settings: RunSettings) -> Iterator[ComputeLoad]:
-    """Put the layer of the component that ``build`` makes on the device while the block runs.
+def find_heaviest_layer(model: str, build: ComponentBuilder, settings: RunSettings) -> ComputeLoad:
+    """The layer of the component that ``build`` makes; it comes to the device only where it is measured.
 
     Raises:
         InputError: the component runs no layer.
-        DeviceMemoryError: the layer does not fit.
     """
     built = build()
     layers = [piece for piece in capture_run(built).pieces if piece.place.stack is not None]
     if not layers:
         raise InputError(f"{built.spec.name} of {model} runs no layer that copies could be measured beside")
     piece = max(layers, key=lambda piece: piece.work.flops)
-    with piece_on_device(piece, build().module.get_submodule(piece.place.path), settings) as call:
-        yield ComputeLoad(
-            key=piece.digest,
-            title=f"{model} {built.spec.name} {piece.place.name}",
-            label=label_of(built.spec.name, piece.place),
-            run=call,
-        )
+    return ComputeLoad(
+        key=piece.digest,
+        title=f"{model} {built.spec.name} {piece.place.name}",
+        label=label_of(built.spec.name, piece.place),
+        open=lambda: piece_on_device(piece, build().module.get_submodule(piece.place.path), settings),
+    )

@@ -9,17 +9,15 @@
     compute   m[r][r][r][r][r][r][r][r]m        beginning to end
 
 Copies are queued first, because one that is queued behind compute waits for it. How much of the one has to be queued
-beside the other is found by trying, and whether it was enough is read from the spans. Imports torch.
+beside the other is found by trying, and whether it was enough is read from the spans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-
-import torch
 
 from autotune.measure.bench import Bench, LeftOut
 from autotune.measure.beside import CoveredRuns, Meeting
@@ -29,7 +27,7 @@ from autotune.measure.timing import TimingProtocol, begin_sample, time_on_device
 from autotune.measurements.records import InterferenceRecord
 from autotune.measurements.timing import Timing
 from runtime.devices.protocol import Device, Label
-from runtime.errors import DeviceMemoryError
+from runtime.errors import DeviceError
 from runtime.units import MIB
 
 _SPARE_COPIES = 2  # the first begins before compute does, the last may end after it
@@ -77,13 +75,14 @@ def measure_interference(bench: Bench, load: ComputeLoad, copy_bytes: int) -> In
     with (
         left_out.unless_measured(f"interference of {title}"),
         CopyBuffers(bench.device) as buffers,
+        _translated(load.title),
         load.open() as run,
         bench.device.compute_scope(counts=False),
     ):
         pair = _Pair(
             device=bench.device,
             load=load,
-            run=_translate(run, load.title),
+            run=run,
             queue=queue_pinned(bench.device, buffers, copy_bytes),
         )
         timings, seen = bench.watch.around(partial(_time_all, pair, bench.protocol))
@@ -109,14 +108,12 @@ class _Pair:
     queue: QueueCopy
 
 
-def _translate(run: Run, title: str) -> Run:
-    def run_within_memory() -> None:
-        try:
-            run()
-        except torch.OutOfMemoryError as error:
-            raise DeviceMemoryError(f"Device memory ran out in {title} beside a copy: {error}") from error
-
-    return run_within_memory
+@contextmanager
+def _translated(title: str) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # what torch raises, out of memory included
+        raise DeviceError(f"{title} failed beside copies: {error}") from error
 
 
 def _time_all(pair: _Pair, protocol: TimingProtocol) -> dict[str, Timing]:

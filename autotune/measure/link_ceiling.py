@@ -6,7 +6,25 @@ import math
 
 from runtime.units import format_percent
 
+# Transfers per second of one lane and the share of them that carries data: 8 of 10 bits in generations 1 and 2, 128 of
+# 130 in 3 to 5, 242 of 256 bytes of a flit in 6 (PCI Express Base Specification, revision 6.0). Headers come on top.
+_LANES = {
+    1: (2.5e9, 8 / 10),
+    2: (5e9, 8 / 10),
+    3: (8e9, 128 / 130),
+    4: (16e9, 128 / 130),
+    5: (32e9, 128 / 130),
+    6: (64e9, 242 / 256),
+}
 _ROUNDING_RATIO = 1e-3
+
+
+def derive_pcie_bytes_per_s(generation: int, lanes: int) -> float | None:
+    """What a link carries one way; None for a generation that is not known here."""
+    if generation not in _LANES:
+        return None
+    transfers_per_s, data_ratio = _LANES[generation]
+    return transfers_per_s * data_ratio * lanes / 8
 
 
 def describe_share(bytes_per_s: float, ceiling_bytes_per_s: float | None, link: str) -> str:
