@@ -1,5 +1,6 @@
 """What compute and copies of an emulated device do to each other, which is known."""
 
+import random
 from contextlib import nullcontext
 
 import pytest
@@ -7,6 +8,8 @@ import torch
 from node_builders import KIB, MemoryKeeper, bench_on, is_empty, virtual_device
 
 from autotune.measure.interference import ComputeLoad, measure_interference
+from autotune.measure.timing import PROTOCOLS
+from autotune.measurements.timing import Effort
 from runtime.devices.emulated import ClockKind
 from runtime.devices.link_rates import LinkRates, PageCache
 from runtime.devices.protocol import Label
@@ -102,3 +105,15 @@ def test_real_compute_beside_real_copies_gives_a_record_or_a_reason() -> None:
     assert (found.record is None) == bool(found.left_out)
     assert is_empty(device)
     device.close()
+
+
+def test_ratios_are_recovered_from_runs_that_vary() -> None:
+    known, noise = Interference(compute_slowdown_ratio=0.25, copy_slowdown_ratio=0.1), random.Random(11)
+    device = virtual_device(
+        rates=RATES, interference=known, compute_s=lambda _: 3e-4 * max(0.5, noise.gauss(1.0, 0.04))
+    )
+    bench = bench_on(device, protocol=PROTOCOLS[Effort.DEFAULT])
+    record = measure_interference(bench, load_of(), COPY).record
+    assert record.compute_alone.low_s < record.compute_alone.median_s == pytest.approx(3e-4, rel=0.02)
+    assert 1 + record.compute_slowdown_ratio == pytest.approx(1.25, rel=0.02)
+    assert 1 + record.copy_slowdown_ratio == pytest.approx(1.1, rel=0.02)
