@@ -239,6 +239,15 @@ def mig_card(*gib_of_instances):
             uuid=uuid_of(0xC0 + at, "MIG"),
             total_bytes=size * GIB,
             utilization=NOT_SUPPORTED,
+            # These are the card's; the driver does not answer for a part of it.
+            temperature=NOT_SUPPORTED,
+            clocks_mhz=NOT_SUPPORTED,
+            max_clock_mhz=NOT_SUPPORTED,
+            power_mw=NOT_SUPPORTED,
+            reasons=NOT_SUPPORTED,
+            generation=NOT_SUPPORTED,
+            max_generation=NOT_SUPPORTED,
+            bus_id=NOT_SUPPORTED,
         )
         for at, size in enumerate(gib_of_instances)
     )
