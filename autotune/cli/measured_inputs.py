@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from autotune.capture_cache import find_facts_key
 from autotune.catalog.entry import CatalogEntry
-from autotune.catalog.registry import find_model
 from autotune.detect import DetectedGpu, Detection, probe_gpu
 from autotune.hardware import DevicePreset, find_device
 from autotune.host_memory import read_host_memory
-from autotune.measurements.model_profile import DeviceKind, ModelProfile, RunOptions, load_model_profile
-from autotune.measurements.node_profile import NodeFingerprint, NodeProfile, load_node_profile
+from autotune.measurements.model_profile import DeviceKind, RunOptions, load_model_profile
+from autotune.measurements.node_profile import NodeProfile, load_node_profile
 from autotune.measurements.planning import build_planning_profile, build_profile_with_links
 from autotune.measurements.store import ProfileStore, find_profile_dir
 from autotune.measurements.validity import (
     ModelWish,
-    Verdict,
-    describe_kind,
     have_same_memory,
     is_same_kind,
-    judge_model_profile,
     judge_node_profile,
     refuse_invalid,
 )
 from autotune.model_facts import ModelFacts
 from autotune.profile import Profile
+from autotune.workflows.profile_judgement import find_key, judge_at_home, judge_here
 from autotune.workflows.stored_profiles import (
     Here,
     Measurements,
@@ -43,7 +39,10 @@ from autotune.workflows.stored_profiles import (
 )
 from autotune.workflows.target import Place
 from autotune.workload import Workload
-from runtime.errors import AutotuneError, InputError
+from runtime.errors import InputError
+
+_LIKE_WITH_LIKE = "Compute is estimated for all that is compared here, measured or not, so that like meets like"
+_NO_VARIANTS = "Compute is estimated: variants of a model are not profiled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,19 +70,18 @@ class Request:
 
     @property
     def wish(self) -> ModelWish:
-        """What a model profile must be of; options are those of a server that was not told any."""
+        """What a model profile must be of: the model as released, run with the options of a server that has none."""
         return ModelWish(
             model=self.entry.name,
             workload=self.entry.settle(self.workload).workload,
-            variant=self.variant.strip().casefold() if self.variant else "",
+            variant="",
             options=RunOptions(),
-            facts_key=_find_key(self.entry.name, self.workload),
+            facts_key=find_key(self.entry.name, self.workload),
         )
 
     def command(self, device: str) -> str:
-        """What measures it on ``device``."""
+        """What measures it on ``device``, as released."""
         words = ["autotune", "profile", "--model", self.entry.name, "--device", device]
-        words += ["--variant", self.variant] if self.variant else []
         for name in Workload.__dataclass_fields__:
             value = getattr(self.workload, name)
             if value != getattr(self.entry.default_workload, name):
@@ -101,14 +99,10 @@ def read_named(path: Path, node_path: Path | None) -> MeasuredInputs:
         ProfileError: a file cannot be read, is out of date, or is another machine's node profile.
     """
     model = load_model_profile(path)
-    here = look_around(_detect_quietly(), datetime.now(UTC))
+    here = look_here(datetime.now(UTC))
     at_home = is_here(model.kind, here)
     again = f"Measure it again: `autotune profile --model {model.facts.model.name} --device {model.kind.backend}`"
-    wish = ModelWish()
-    if at_home:
-        key = _find_key(model.facts.model.name, model.facts.workload)
-        wish = replace(wish, versions=here.versions, facts_key=key)
-    verdict = judge_model_profile(model, wish, here.now)
+    verdict = judge_at_home(model, here)
     refuse_invalid(str(path), verdict, again)
     notes = [*list_model_notes(model, verdict, here)]
     node = _read_node(node_path, model.kind, here) if node_path is not None else None
@@ -124,15 +118,18 @@ def read_own_device(name: str, request: Request) -> MeasuredInputs:
     """What was measured of ``request`` on the device ``name`` of this machine.
 
     Raises:
+        InputError: a variant, which is not profiled.
         ProfileError: it was not measured, or not lately.
     """
-    here = look_around(_detect_quietly(), datetime.now(UTC))
+    if request.variant:
+        raise InputError(f"--device {name} plans from a profile, and variants are not profiled: leave out --variant")
+    here = look_here(datetime.now(UTC))
     store = ProfileStore(find_profile_dir())
     return _build(find_for_device(store, name, request.wish, here, request.command(name)), here, is_own=True)
 
 
 def read_own_card(
-    detection: Detection, request: Request, load_facts: Callable[[], ModelFacts], *, with_compute: bool
+    detection: Detection, request: Request, load_facts: Callable[[], ModelFacts], *, is_compared: bool
 ) -> MeasuredInputs | tuple[str, ...]:
     """What was measured of ``request`` on the card that was detected; where nothing was, what to do about it.
 
@@ -140,13 +137,14 @@ def read_own_card(
         detection: what was found on this machine.
         request: model and request.
         load_facts: facts of the request, for a plan with measured links alone.
-        with_compute: whether measured compute may be used.
+        is_compared: whether other requests or variants, which may not have been measured, are compared with it.
     """
     if detection.gpu is None:
         return ()
     here = look_around(detection.gpu, datetime.now(UTC))
     store = ProfileStore(find_profile_dir())
-    found = find_for_card(store, request.wish, here, request.command("cuda"), with_compute=with_compute)
+    why = _LIKE_WITH_LIKE if is_compared else _NO_VARIANTS if request.variant else ""
+    found = find_for_card(store, request.wish, here, request.command("cuda"), why_no_compute=why)
     if found.model is not None:
         return _build(found, here, is_own=True)
     preset = _find_preset(here.gpu_kind)
@@ -154,23 +152,6 @@ def read_own_card(
         return found.notes
     profile = build_profile_with_links(load_facts(), found.node, preset, now=here.now)
     return MeasuredInputs(profile=profile, place=_place(found, here, is_own=True), has_compute=False)
-
-
-def judge_here(profiles: Sequence[ModelProfile | NodeProfile], now: datetime) -> tuple[Verdict, ...]:
-    """Whether each of ``profiles`` is valid on this machine at ``now``."""
-    here = look_around(_detect_quietly(), now)
-    return tuple(_judge(profile, here) for profile in profiles)
-
-
-def _judge(profile: ModelProfile | NodeProfile, here: Here) -> Verdict:
-    if isinstance(profile, NodeProfile):
-        return judge_node_profile(profile, _fingerprint_here(profile, here), here.versions, here.now)
-    if is_here(profile.kind, here):
-        key = _find_key(profile.facts.model.name, profile.facts.workload)
-        return judge_model_profile(profile, ModelWish(versions=here.versions, facts_key=key), here.now)
-    verdict = judge_model_profile(profile, ModelWish(), here.now)
-    elsewhere = f"it was measured on {describe_kind(profile.kind)}, which this machine does not have"
-    return replace(verdict, reasons=(elsewhere, *verdict.reasons))
 
 
 def _read_node(path: Path, kind: DeviceKind, here: Here) -> NodeProfile:
@@ -181,7 +162,7 @@ def _read_node(path: Path, kind: DeviceKind, here: Here) -> NodeProfile:
             f"{path} is of {node.node.kind.title}, the model profile of {kind.title}: give two profiles of one kind of "
             "device"
         )
-    verdict = judge_node_profile(node, _fingerprint_here(node, here), here.versions, here.now)
+    verdict = judge_here(node, here)
     refuse_invalid(
         str(path),
         verdict,
@@ -189,13 +170,6 @@ def _read_node(path: Path, kind: DeviceKind, here: Here) -> NodeProfile:
         "the plan there and carry its run's profile.json",
     )
     return node
-
-
-def _fingerprint_here(profile: NodeProfile, here: Here) -> NodeFingerprint:
-    """What ``profile`` would be of, were it measured now; a card that is gone has made room for another."""
-    node = profile.node
-    uuid = node.device_uuid if node.device_uuid in here.cards else next(iter(here.cards), node.device_uuid)
-    return replace(node, machine=here.machine.digest, kernel=here.machine.kernel, device_uuid=uuid)
 
 
 def _build(found: Measurements, here: Here, *, is_own: bool) -> MeasuredInputs:
@@ -235,17 +209,14 @@ def _find_preset(kind: DeviceKind | None) -> DevicePreset | None:
     return preset if have_same_memory(preset.memory_bytes, kind.memory_bytes) else None
 
 
+def look_here(now: datetime) -> Here:
+    """This machine at ``now``."""
+    return look_around(_detect_quietly(), now)
+
+
 def _detect_quietly() -> DetectedGpu | None:
     """The card of this machine; None too where several are there and none was meant."""
     try:
         return probe_gpu().gpu
     except InputError:
-        return None
-
-
-def _find_key(name: str, workload: Workload) -> str | None:
-    """What facts of a catalog model would depend on now; None where that cannot be told."""
-    try:
-        return find_facts_key(find_model(name).name, workload)
-    except AutotuneError:
         return None

@@ -60,12 +60,11 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
     shape: Mapping[str, Any],
     refresh: bool,
     notify: Callable[[str], None],
-    with_measured_compute: bool = True,
+    is_compared: bool = False,
 ) -> Inputs:
     """Load or capture facts, or take measured ones, and choose the target.
 
-    ``with_measured_compute`` is False where other requests or variants, which may not have been measured, are compared
-    with this one.
+    ``is_compared`` says that other requests or variants, which may not have been measured, are compared with this one.
 
     Raises:
         InputError: unknown model or device, a request the server cannot run, or options that contradict each other.
@@ -113,7 +112,7 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
     detection = probe_gpu() if device is None else None
     notes: tuple[str, ...] = ()
     if detection is not None:
-        found = read_own_card(detection, request, load_facts, with_compute=with_measured_compute)
+        found = read_own_card(detection, request, load_facts, is_compared=is_compared)
         if isinstance(found, MeasuredInputs):
             return _measured_inputs(found, limits, catalog)
         notes = found

@@ -23,6 +23,10 @@ LEAST_CHANGE_RATIO = 0.03
 """Smaller differences change no plan: public repeats of one configuration differ by up to 2 % (PM045), and the planner
 abstains below that."""
 
+LEAST_SINGLE_CHANGE_RATIO = 0.25
+"""For rates and shares that were measured once (what a pin costs): they have no interval, so that nothing smaller is
+claimed of them. Bytes that are read are the same when they are read again, and count as above."""
+
 MOMENTARY = ("available", "free", "used", "others")
 """Parts of the names of figures that say what was so at one moment; they are no property of the machine."""
 
@@ -137,7 +141,8 @@ def compare_node_profiles(before: NodeProfile, after: NodeProfile) -> Difference
             continue
         sides = [profile.figures.get(name) for profile in (before, after)]
         unit = next(side.unit for side in sides if side is not None)
-        values = [None if side is None else _point(side.value) for side in sides]
+        margin_ratio = 0.0 if unit == "bytes" else LEAST_SINGLE_CHANGE_RATIO / 2
+        values = [None if side is None else _point(side.value, margin_ratio) for side in sides]
         comparisons.append(_compare(name, unit, values[0], values[1]))
     circumstances = _list_circumstances(
         ("machine", before.node.machine, after.node.machine),
@@ -226,8 +231,9 @@ def _has_changed(before: Interval, after: Interval) -> bool:
     return not before.overlaps(after) and abs(after.median - before.median) > LEAST_CHANGE_RATIO * smaller
 
 
-def _point(value: float) -> Interval:
-    return Interval(median=value, low=value, high=value)
+def _point(value: float, margin_ratio: float = 0.0) -> Interval:
+    """A figure without samples; ``margin_ratio`` of it is not claimed to be known, on either side."""
+    return Interval(median=value, low=value * (1 - margin_ratio), high=value * (1 + margin_ratio))
 
 
 def _list_versions(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str, str]]:

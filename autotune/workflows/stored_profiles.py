@@ -81,7 +81,7 @@ def look_around(gpu: DetectedGpu | None, now: datetime) -> Here:
 
 
 def find_for_card(
-    store: ProfileStore, wish: ModelWish, here: Here, command: str, *, with_compute: bool = True
+    store: ProfileStore, wish: ModelWish, here: Here, command: str, *, why_no_compute: str = ""
 ) -> Measurements:
     """What was measured for the card of this machine; nothing where it has none.
 
@@ -90,14 +90,14 @@ def find_for_card(
         wish: model and request; kind and versions are those of ``here``.
         here: this machine.
         command: measures what is missing.
-        with_compute: False where measured compute would be compared with estimated one, and is left alone.
+        why_no_compute: a sentence, where measured compute is not to be used.
     """
     kind = here.gpu_kind
     if kind is None or here.gpu is None:
         return Measurements()
     nodes = store.find_node(_fingerprint(here, kind, "cuda", here.gpu.uuid or ""), here.versions, here.now)
-    if not with_compute:
-        return _take_links(nodes, here, command)
+    if why_no_compute:
+        return _take_links(nodes, here, command, why_no_compute)
     models = store.find_model(replace(wish, kind=kind, versions=here.versions), here.now)
     return _take(models, nodes, here, command)
 
@@ -182,13 +182,12 @@ def _take(models: Search[ModelProfile], nodes: Search[NodeProfile], here: Here, 
     return Measurements(model=model, node=node, notes=tuple(notes))
 
 
-def _take_links(nodes: Search[NodeProfile], here: Here, command: str) -> Measurements:
+def _take_links(nodes: Search[NodeProfile], here: Here, command: str, why: str) -> Measurements:
     """The links alone."""
     if nodes.found is None:
         return Measurements(notes=(f"Nothing is measured: {_explain(nodes, 'node')}; {command} measures it",))
     node = nodes.found.profile
-    compute = "Compute is estimated for all that is compared here, measured or not, so that like meets like"
-    return Measurements(node=node, notes=(describe_node(node, here), *nodes.verdict.warnings, compute))
+    return Measurements(node=node, notes=(describe_node(node, here), *nodes.verdict.warnings, why))
 
 
 def _explain(search: Search[ModelProfile] | Search[NodeProfile], part: str) -> str:

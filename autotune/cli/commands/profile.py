@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from autotune.cli.console import print_error, print_json, print_lines, print_table
-from autotune.cli.measured_inputs import judge_here
+from autotune.cli.measured_inputs import look_here
 from autotune.cli.options import JsonOption
 from autotune.measurements.difference import Difference, compare_model_profiles, compare_node_profiles
 from autotune.measurements.model_profile import FORMAT as MODEL_FORMAT
@@ -18,6 +18,7 @@ from autotune.measurements.node_profile import FORMAT as NODE_FORMAT
 from autotune.measurements.node_profile import NodeProfile, load_node_profile
 from autotune.measurements.store import ProfileStore, Stored, find_profile_dir
 from autotune.measurements.validity import Verdict, describe_age, describe_kind
+from autotune.workflows.profile_judgement import judge_here
 from reports.profile import (
     budget_table,
     describe_model_profile,
@@ -48,14 +49,14 @@ def show(
         _show_stored(now, as_json=json)
         return
     profile = _load(file)
-    verdict = judge_here([profile], now)[0]
+    verdict = judge_here(profile, look_here(now))
     if json:
         print_json({"profile": profile, "reasons": verdict.reasons, "warnings": verdict.warnings})
         return
     if isinstance(profile, ModelProfile):
-        _show_model(profile)
+        show_model(profile)
     else:
-        _show_node(profile)
+        show_node(profile)
     print_lines(verdict.warnings, bullet="warning: ")
     print_lines(verdict.reasons, bullet="not valid here: ")
 
@@ -89,14 +90,16 @@ def _load(path: Path) -> ModelProfile | NodeProfile:
     return load_model_profile(path)
 
 
-def _show_model(profile: ModelProfile) -> None:
+def show_model(profile: ModelProfile) -> None:
+    """A model profile on standard output."""
     print_lines([*describe_model_profile(profile), ""])
     for table in piece_tables(profile):
         print_table(table)
     print_lines(profile.notes, bullet="- ")
 
 
-def _show_node(profile: NodeProfile) -> None:
+def show_node(profile: NodeProfile) -> None:
+    """A node profile on standard output."""
     print_lines([*describe_node_profile(profile), ""])
     if profile.links:
         print_table(link_table(profile))
@@ -121,7 +124,8 @@ def _show_difference(difference: Difference) -> None:
 def _show_stored(now: datetime, *, as_json: bool) -> None:
     store = ProfileStore(find_profile_dir())
     stored: list[Stored[ModelProfile] | Stored[NodeProfile]] = [*store.list_models(), *store.list_nodes()]
-    verdicts = judge_here([item.profile for item in stored], now)
+    here = look_here(now)
+    verdicts = [judge_here(item.profile, here) for item in stored]
     for problem in store.problems:
         print_error(f"warning: {problem}")
     if as_json:

@@ -144,7 +144,7 @@ def search(  # noqa: PLR0913 - one parameter per option
             shape=wishes.shape,
             refresh=refresh,
             notify=progress.notify,
-            with_measured_compute=not is_auto(wishes.variant),
+            is_compared=is_auto(wishes.variant),
         )
         settings = replace(settings, space=_fix_space(settings.space, inputs, fix or [], command))
         with paused_collector():

@@ -132,7 +132,7 @@ def _read_all(
             host=host,
             shape={**shape, **size.shape},
             notify=progress.notify,
-            with_measured_compute=len(sizes) == 1,
+            is_compared=len(sizes) > 1,
             **common,
         )
         runs_as = describe_size(inputs.facts)

@@ -114,6 +114,13 @@ def test_figures_of_one_moment_are_left_out():
     assert difference.left_out == ("host_available_bytes",)
 
 
+@pytest.mark.parametrize(("unit", "factor", "changes"), [("s/byte", 1.2, 0), ("s/byte", 1.4, 1), ("bytes", 1.04, 1)])
+def test_a_rate_that_was_measured_once_needs_a_larger_change_than_bytes_that_were_read(unit, factor, changes):
+    figure = Figure(value=1e-9, unit=unit, source="measured")
+    one, two = (build_node_profile(figures={"pin": replace(figure, value=1e-9 * by)}) for by in (1, factor))
+    assert len(compare_node_profiles(one, two).changes) == changes
+
+
 def test_a_link_in_one_profile_only_is_told():
     before = build_node_profile()
     after = replace(before, links=(*before.links, build_link(size_bytes=10**9)))
