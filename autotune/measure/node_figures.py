@@ -17,6 +17,11 @@ _GPU_FIELDS = {
     "vram_used_by_others_bytes": "others_bytes",
     "context_bytes": "context_bytes",
 }
+_PIN_CEILINGS = ("pin_ceiling_bytes", "pin_call_ceiling_bytes")
+_PIN_COSTS = ("pin_s_per_byte", "pin_locked_ratio", "pin_resident_ratio")
+EMULATED_PINNING = "emulated"
+"""How a device without a driver says that it pins."""
+
 _SHARED_FIELDS = ("shared_capacity_bytes", "shared_available_bytes")
 
 
@@ -81,17 +86,19 @@ def take_host(sheet: FigureSheet, readings: NodeReadings) -> None:
 
 def take_pins(sheet: FigureSheet, cost: Answer[PinCost]) -> None:
     """What pins cost, and where they end."""
-    names = ("pin_s_per_byte", "pin_ceiling_bytes", "pin_call_ceiling_bytes", "pin_locked_ratio", "pin_resident_ratio")
     if isinstance(cost, Unknown):
-        sheet.unknown |= dict.fromkeys(names, cost.reason)
+        sheet.unknown |= dict.fromkeys((*_PIN_CEILINGS, *_PIN_COSTS), cost.reason)
         return
     tried = f"{len(cost.requests)} requests, {format_gib(cost.obtained_bytes)} in all, through {cost.pinning}"
     source, untold = f"measured: {tried}", "the system does not tell"
     reached = f"none was met up to {format_gib(cost.obtained_bytes)}; more was not tried"
     ceilings = {ceiling.kind: ceiling.granted_bytes for ceiling in cost.ceilings}
-    sheet.take_value("pin_s_per_byte", cost.s_per_byte, "s/byte", source, "every pin was refused")
     sheet.take_value("pin_ceiling_bytes", ceilings.get(CeilingKind.TOTAL), "bytes", source, reached)
     sheet.take_value("pin_call_ceiling_bytes", ceilings.get(CeilingKind.SINGLE_CALL), "bytes", source, reached)
+    if cost.pinning == EMULATED_PINNING:
+        sheet.unknown |= dict.fromkeys(_PIN_COSTS, "an emulated device asks whether it may pin, and pins nothing")
+        return
+    sheet.take_value("pin_s_per_byte", cost.s_per_byte, "s/byte", source, "every pin was refused")
     sheet.take_value("pin_locked_ratio", _not_negative(cost.locked_per_byte), "ratio", source, untold)
     sheet.take_value("pin_resident_ratio", _not_negative(cost.extra_resident_per_byte), "ratio", source, untold)
 

@@ -13,7 +13,9 @@ from autotune.machine import Machine
 from autotune.measure.bench import Bench
 from autotune.measure.interference import ComputeLoad
 from autotune.measure.node import measure_node
+from autotune.measure.node_figures import FigureSheet, take_pins
 from autotune.measure.node_readings import NodeReadings, derive_fingerprint, read_node
+from autotune.measure.pin_cost import PinCost, PinRequest
 from autotune.measurements.node_profile import NODE_PROFILE_KIND, NodeProfile
 from autotune.measurements.timing import Effort
 from autotune.telemetry.answers import Unknown
@@ -132,7 +134,7 @@ def test_a_ceiling_of_pins_is_a_figure_and_a_warning(tmp_path: Path) -> None:
     host = read_host_memory(build_tree(tmp_path, cgroup=cgroup))
     profile = measure(bench_on(virtual_device(pin_limit=refuse)), readings_of(host), layer_sizes=[])
     assert profile.figures["pin_ceiling_bytes"].value == MIB
-    assert profile.figures["pin_s_per_byte"].value > 0
+    assert "pins nothing" in profile.unknown["pin_s_per_byte"]
     assert any("no more pages may be locked" in warning for warning in profile.warnings)
 
 
@@ -198,3 +200,22 @@ def test_the_cpu_is_a_node_of_its_own(host: HostReading, tmp_path: Path) -> None
     }
     assert is_empty(device)
     device.close()
+
+
+def test_what_pins_cost_is_a_figure_of_real_pins() -> None:
+    request = PinRequest(size_bytes=MIB, pinned_before_bytes=0, duration_s=1e-3)
+    cost = PinCost(
+        pinning="cudaHostRegister",
+        requested_bytes=MIB,
+        obtained_bytes=MIB,
+        requests=(request,),
+        ceilings=(),
+        s_per_byte=1e-3 / MIB,
+        locked_per_byte=1.0,
+        extra_resident_per_byte=-0.1,
+    )
+    sheet = FigureSheet()
+    take_pins(sheet, cost)
+    assert sheet.figures["pin_s_per_byte"].value == 1e-3 / MIB
+    assert sheet.figures["pin_resident_ratio"].value == 0.0
+    assert "none was met" in sheet.unknown["pin_ceiling_bytes"]
