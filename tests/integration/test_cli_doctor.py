@@ -99,6 +99,11 @@ def test_every_problem_of_a_card_comes_with_a_remedy(diagnose, nvml, environ, ex
     assert max(map(len, out.splitlines())) <= 120
 
 
+def test_a_lost_card_is_no_reason_to_install_a_driver(diagnose):
+    words, _ = diagnose(FakeNvml(big_card(lost=True)))
+    assert "install NVIDIA's driver" not in words
+
+
 def test_a_quiet_machine_has_no_problems(diagnose):
     words, _ = diagnose(FakeNvml(big_card()), profiles=["H3 was profiled here yesterday."])
     assert "H3 was profiled here yesterday. No problems were found." in words

@@ -60,11 +60,11 @@ class UnpinWatch(EmulatedDevice):
         self.pinned_now -= buffer.nbytes
 
 
-def measure(ledger=None, **options):
+def measure(ledger=None, target_bytes=TARGET, **options):
     """The cost, after the checks that hold in every case: nothing stays pinned and the next call works."""
     device = UnpinWatch(rates=RATES, pin_limit=ledger)
     try:
-        cost = measure_pins(device, TARGET, **options)
+        cost = measure_pins(device, target_bytes, **options)
         assert device.pinned_now == 0
         device.free(device.allocate(16, torch.float32))
         assert cost.obtained_bytes == sum(each.size_bytes for each in cost.requests if not each.refusal)
@@ -96,6 +96,14 @@ def test_m8_b_a_ceiling_of_the_single_call_is_told_from_one_of_the_total():
     assert ceiling.granted_bytes == 2 * MIB
     assert ceiling.refused_bytes == 4 * MIB
     assert "too many for one call" in ceiling.reason
+
+
+def test_m8_b_a_rest_of_one_page_does_not_become_the_size_of_every_request():
+    page = mmap.PAGESIZE
+    cost = measure(Ledger(single=129 * page), target_bytes=16 * 129 * page)
+    [ceiling] = cost.ceilings
+    assert (ceiling.granted_bytes, ceiling.refused_bytes) == (64 * page, 129 * page)
+    assert len(cost.requests) < 50
 
 
 def test_m8_b_both_ceilings_at_once_are_both_reported():
