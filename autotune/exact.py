@@ -2,7 +2,8 @@
 
 A plan's latency is bounded below by the sum of its components' own times, with the one copy ahead that meets a use
 counted in (``bound_s``); the bound is the latency itself unless a copy ahead outlasts the use that it meets. Plans are
-visited in the order of the bound and replayed whole, until no bound is left below the best replayed latency.
+visited in the order of the bound and replayed whole, until no bound is left below the best replayed latency. Copies
+and compute that slow each other down change none of this but one proof (``_LONG_BACKLOG_S`` of ``autotune.options``).
 
 Where the host cannot pin every layer, a component's times depend on what the others leave of its memory. The states of
 the host are then rounded (``autotune.host_states``), placements within a small slack of each other count as one, and

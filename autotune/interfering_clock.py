@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable
 
-from autotune.replay_core import Clock
+from autotune.replay_core import Clock, Costs
 from autotune.tiered_clock import TieredClock
 from runtime.interference import LaneTime
 from runtime.program import Action, Op
@@ -30,8 +30,7 @@ class LaggingClock(Clock):
         took_s: how long the last compute took.
     """
 
-    # Those who inherit from this and from another clock have the attributes: two bases cannot.
-    __slots__ = ()
+    # No slots: a class can inherit them from one base only, and the other clocks have them.
 
     lag_s: float
     time: LaneTime | None
@@ -70,29 +69,36 @@ class LaggingClock(Clock):
 class InterferingClock(LaggingClock):
     """``Clock`` with interference."""
 
-    __slots__ = ("lag_s", "time", "took_s")
+    def __init__(self, costs: Costs, *, fresh: bool = False) -> None:
+        between = costs.interference
+        self._factors = (
+            1 + between.compute_slowdown_ratio,
+            between.compute_loss_ratio,
+            1 + between.copy_slowdown_ratio,
+            between.copy_loss_ratio,
+        )
+        super().__init__(costs, fresh=fresh)
 
     def run(self, actions: Iterable[Action]) -> None:
         """Perform ``actions`` once; the frequent ones in one flat loop, where ``Interference.meet`` is written out."""
-        costs, between = self.costs, self.costs.interference
-        compute_stretch, compute_loss = 1 + between.compute_slowdown_ratio, between.compute_loss_ratio
-        copy_stretch, copy_loss = 1 + between.copy_slowdown_ratio, between.copy_loss_ratio
+        costs = self.costs
+        compute_stretch, compute_loss, copy_stretch, copy_loss = self._factors
         copy_s, compute_s, stack_of_slot = costs.copy_s, costs.compute_s, costs.stack_of_slot
         landed, last_copy = self.landed_s, self.last_copy_s
         now, copy, stall, lag, took = self.now_s, self.copy_free_s, self.stall_s, self.lag_s, self.took_s
         for action in actions:
             op, argument = action
-            if op == _H2D:
-                if copy_s[argument]:
-                    copy = (copy if copy > now else now) + copy_s[argument]
-                    landed[argument] = last_copy[stack_of_slot[argument]] = copy
-                continue
             if op == _RUN:
                 ready = landed[argument]
                 if ready > now:
                     stall += ready - now
                     now = ready
                 took = compute_s[argument]
+            elif op == _H2D:
+                if copy_s[argument]:
+                    copy = (copy if copy > now else now) + copy_s[argument]
+                    landed[argument] = last_copy[stack_of_slot[argument]] = copy
+                continue
             elif op == _WORK:
                 took = costs.work_s[argument]
             else:
@@ -100,16 +106,17 @@ class InterferingClock(LaggingClock):
                 super().run((action,))
                 now, copy, stall = self.now_s, self.copy_free_s, self.stall_s
                 continue
-            delay = 0.0
             if copy > now:
-                overlap, backlog = took * compute_stretch, (copy - now) * copy_stretch
-                overlap = min(overlap, backlog)
-                delay = overlap * copy_loss
-                if delay and self.time is not None:
-                    self.time.pass_slowly((now, now + lag), (now + overlap - delay, now + lag + overlap))
+                slowed, backlog = took * compute_stretch, (copy - now) * copy_stretch
+                overlap = slowed if slowed < backlog else backlog
                 took += overlap * compute_loss
-                lag += delay
-            now += took - delay
+                if copy_loss:
+                    delay = overlap * copy_loss
+                    if self.time is not None:
+                        self.time.pass_slowly((now, now + lag), (now + overlap - delay, now + lag + overlap))
+                    lag += delay
+                    now -= delay
+            now += took
         self.now_s, self.copy_free_s, self.stall_s, self.lag_s, self.took_s = now, copy, stall, lag, took
 
 
@@ -119,8 +126,6 @@ class InterferingTieredClock(LaggingClock, TieredClock):
     Attributes:
         busy_s: from when to when the copy engine works, in order; what is over is left out when it is looked at.
     """
-
-    __slots__ = ("busy_s", "lag_s", "time", "took_s")
 
     busy_s: list[tuple[float, float]]
 

@@ -26,6 +26,8 @@ Rows = npt.NDArray[np.intp]
 
 # Longer than any copy ahead: with the copy engine busy this long a use's times are "backlog plus a constant", and a
 # time that depends on a backlog b is max(A, B + b). Comparing it at b = 0 and here therefore compares it everywhere.
+# Where copies and compute slow each other down a time may grow with b in other steps, too. That the two ends still
+# decide is not proven there; brute force agrees (``tests/property/test_exact_properties.py``).
 _LONG_BACKLOG_S = 1e6
 
 

@@ -8,6 +8,7 @@ from planning_builders import AMPLE_BYTES, SETTINGS, build_target
 from autotune.profile import Profile
 from autotune.workflows.document import NOT_MODELLED, build_prediction, describe_workload
 from autotune.workflows.planning import build_evaluator
+from runtime.interference import NO_INTERFERENCE
 from runtime.plan_document import PlanDocument
 
 
@@ -20,13 +21,15 @@ def build_run(
     pins=True,
     page_cache_bytes=None,
     output_frames_bytes=0,
+    interference=NO_INTERFERENCE,
 ):
     """The document of ``plan`` for a toy model, and the profile that it was made from."""
     facts = build_facts(components, output_frames_bytes=output_frames_bytes)
     target = build_target(cap_bytes, host_bytes=host_bytes, pins=pins)
-    target = replace(target, host=replace(target.host, page_cache_bytes=page_cache_bytes))
+    rates = replace(RATES, interference=interference)
+    target = replace(target, host=replace(target.host, page_cache_bytes=page_cache_bytes), rates=rates)
     evaluator = build_evaluator(facts, target, SETTINGS)
-    profile = Profile(facts=facts, rates=RATES, context_bytes=0, device=target.device)
+    profile = Profile(facts=facts, rates=rates, context_bytes=0, device=target.device)
     document = PlanDocument(
         created="2026-01-01T00:00:00+00:00",
         program="test",

@@ -6,11 +6,13 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from conftest import OpenEmulated
+from conftest import PACED, OpenEmulated
 from device_work import LAYER_BYTES, LAYER_NUMEL, buffer_of, holds, host_layer, label, pinned_layers
 
+from runtime.devices.emulated import ClockKind, EmulatedDevice
 from runtime.devices.protocol import Label, MemoryKind
 from runtime.errors import DeviceError, DeviceMemoryError, InputError, PinError
+from runtime.interference import Interference
 from runtime.units import GIB
 
 
@@ -132,6 +134,41 @@ def test_a_failed_copy_that_nobody_waits_for_is_told_once_by_synchronize(open_em
         device.synchronize()
     device.synchronize()
     assert holds(buffer, layers[1])
+
+
+def test_a_failed_copy_to_the_host_names_its_layer(open_emulated: OpenEmulated) -> None:
+    device = open_emulated(fail_copy=break_at(1))
+    targets = pinned_layers(device, 3)
+    buffer = device.allocate(LAYER_NUMEL, torch.float32)
+    copies = [device.queue_back([(target, buffer)], label(layer)) for layer, target in enumerate(targets)]
+    device.wait(copies[2])
+    with pytest.raises(DeviceError, match=r"transformer\.blocks\.1 failed: the link broke"):
+        device.synchronize()
+    device.synchronize()
+
+
+def test_copies_both_ways_are_on_their_way_at_once(open_emulated: OpenEmulated) -> None:
+    device = open_emulated(rates=PACED)
+    source, target = pinned_layers(device, 2)
+    buffers = [buffer_of(device, source) for _ in range(2)]
+    back = device.queue_back([(target, buffers[0])], label(0))
+    there = device.copy_pinned([(buffers[1], source)], label(1))
+    device.synchronize()
+    assert max(back.spans()[0].start_s, there.spans()[0].start_s) < min(back.spans()[0].end_s, there.spans()[0].end_s)
+
+
+@pytest.mark.parametrize(
+    "traits", [{"interference": Interference(compute_slowdown_ratio=0.1)}, {"duplex_slowdown_ratio": 0.1}]
+)
+def test_slowdowns_are_for_the_virtual_clock(traits: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="emulated on the virtual clock only: choose it"):
+        EmulatedDevice(rates=PACED, clock=ClockKind.REAL, **traits)
+    EmulatedDevice(rates=PACED, clock=ClockKind.VIRTUAL, **traits).close()
+
+
+def test_a_duplex_slowdown_is_a_share() -> None:
+    with pytest.raises(InputError, match=r"duplex_slowdown_ratio is -1: a slowdown is a share from 0"):
+        EmulatedDevice(rates=PACED, clock=ClockKind.VIRTUAL, duplex_slowdown_ratio=-1)
 
 
 def test_a_synchronous_copy_that_fails_says_so_at_once(open_emulated: OpenEmulated) -> None:

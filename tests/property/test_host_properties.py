@@ -118,7 +118,7 @@ def test_no_two_copies_to_the_device_run_at_once(data):
 @given(st.data())
 def test_the_solver_finds_what_brute_force_finds_on_a_small_host(data):
     with small_reserves():
-        evaluator = data.draw(hosted_evaluators(max_layers=2, max_stacks=1))
+        evaluator = data.draw(hosted_evaluators(max_layers=2, max_stacks=1, interferences=UNDISTURBED | INTERFERENCES))
         solver = ExactSolver(evaluator, SPACE)
         scored = [evaluator.score(plan) for plan in all_plans(evaluator, SPACE)]
         fitting = [score for score in scored if not score.host_short_bytes]

@@ -2,11 +2,12 @@ import pytest
 from builders import SGLANG, build_component, build_evaluator, build_plan, kept, moved, streamed
 
 from autotune.bounds import compute_request_bound_s, compute_steady_bound_s, compute_use_bounds_s
+from runtime.interference import Interference
 from runtime.residency import Lifetime
 
 
-def bounds(component, placement, *, engine=SGLANG):
-    evaluator = build_evaluator({"transformer": component}, engine=engine)
+def bounds(component, placement, *, engine=SGLANG, **traits):
+    evaluator = build_evaluator({"transformer": component}, engine=engine, **traits)
     plan = build_plan(placement, engine=engine)
     program = evaluator.lifecycle.build_program(plan)
     costs = evaluator.cost_model.costs_of(plan)
@@ -25,6 +26,19 @@ def test_a_steady_pass_is_bounded_by_the_larger_of_compute_and_copies():
 def test_every_pass_of_a_use_needs_its_own_copies():
     stack = build_component(4, compute_ms=1, copy_ms=5, passes=10, is_dit=True)
     assert bounds(stack, streamed()) == pytest.approx(10 * 4 * 5)
+
+
+def test_copies_that_compute_can_hide_slow_it_down():
+    disturbed = Interference(compute_slowdown_ratio=0.5, copy_slowdown_ratio=1.0)
+    # 80 s of copies take 160 beside compute, of which compute loses a third.
+    assert compute_steady_bound_s([300.0], [80.0], disturbed) == pytest.approx(300 + 160 / 3)
+    stack = build_component(4, compute_ms=6, copy_ms=2, passes=10, is_dit=True)
+    assert bounds(stack, streamed(), interference=disturbed) > bounds(stack, streamed())
+
+
+def test_copies_that_cost_more_than_they_hide_are_best_made_alone():
+    disturbed = Interference(compute_slowdown_ratio=3.0, copy_slowdown_ratio=3.0)
+    assert compute_steady_bound_s([300.0], [80.0], disturbed) == pytest.approx(380)
 
 
 def test_a_resident_that_is_released_between_requests_is_copied_once_per_use():

@@ -1,6 +1,10 @@
 """Virtual time with numbers worked out by hand."""
 
 from runtime.devices.virtual_time import VirtualLanes
+from runtime.interference import Interference
+from runtime.timeline import Lane
+
+DOUBLES = Interference(compute_slowdown_ratio=1.0, copy_slowdown_ratio=1.0)
 
 
 def test_a_copy_starts_when_the_engine_is_free_and_compute_queued_before_it_is_done() -> None:
@@ -80,3 +84,64 @@ def test_a_new_time_line_begins_at_zero_with_every_lane_idle() -> None:
     lanes.reset()
     assert lanes.ship(slots, 3.0, 3.0) == ((0.0, 3.0), (3.0, 6.0))
     assert lanes.compute(1.0) == (0.0, 1.0)
+
+
+def span(lanes: VirtualLanes, planned: tuple[float, float], lane: Lane = Lane.H2D) -> tuple[float, float]:
+    """When ``lane`` works for what was planned, on the clock."""
+    return lanes.work(lane, planned).span()[1:]
+
+
+def test_copies_to_the_host_have_a_lane_of_their_own() -> None:
+    lanes = VirtualLanes()
+    assert lanes.copy(4.0) == (0.0, 4.0)
+    assert lanes.copy_back(3.0) == (0.0, 3.0)
+    assert lanes.copy_back(3.0) == (3.0, 6.0)
+    lanes.wait(3.0, Lane.D2H)
+    assert lanes.now_s == 3.0
+    lanes.compute(10.0)
+    assert lanes.copy_back(1.0) == (13.0, 14.0)
+    lanes.finish()
+    assert lanes.now_s == 14.0
+
+
+def test_compute_and_the_copies_beside_it_slow_each_other_down() -> None:
+    lanes = VirtualLanes(DOUBLES)
+    first, second = lanes.copy(1.0), lanes.copy(2.0)
+    # The copies take 6 s, in which 3 s of compute are done.
+    assert lanes.compute(7.0) == (0.0, 10.0)
+    assert [span(lanes, first), span(lanes, second)] == [(0.0, 2.0), (2.0, 6.0)]
+    assert span(lanes, lanes.copy(1.0)) == (10.0, 11.0)
+
+
+def test_a_copy_that_outlasts_compute_goes_on_at_full_speed() -> None:
+    lanes = VirtualLanes(DOUBLES)
+    planned = lanes.copy(5.0)
+    assert lanes.compute(2.0) == (0.0, 4.0)
+    lanes.wait(planned.end_s)
+    assert (lanes.now_s, span(lanes, planned)) == (7.0, (0.0, 7.0))
+
+
+def test_copies_both_ways_slow_each_other_down_until_one_ends() -> None:
+    lanes = VirtualLanes(duplex_slowdown_ratio=1.0)
+    there, back = lanes.copy(3.0), lanes.copy_back(5.0)
+    lanes.finish()
+    assert span(lanes, there) == (0.0, 6.0)
+    assert span(lanes, back, Lane.D2H) == (0.0, 8.0)
+
+
+def test_a_copy_beside_compute_and_another_one_is_slowed_by_both() -> None:
+    lanes = VirtualLanes(DOUBLES, duplex_slowdown_ratio=1.0)
+    there, back = lanes.copy(2.0), lanes.copy_back(10.0)
+    # Beside both the copy takes four times as long: 8 s, in which 4 s of compute and 4 s of the other copy are done.
+    assert lanes.compute(5.0) == (0.0, 9.0)
+    lanes.finish()
+    assert span(lanes, there) == (0.0, 8.0)
+    assert span(lanes, back, Lane.D2H) == (0.0, 14.0)
+
+
+def test_a_courier_s_copy_slows_nothing_before_it_begins() -> None:
+    lanes = VirtualLanes(DOUBLES)
+    _, shipped = lanes.ship(lanes.add_courier(), 3.0, 2.0)
+    # 3 s while it is read, then 4 s beside the copy, which get 2 s done, then the rest.
+    assert lanes.compute(6.0) == (0.0, 8.0)
+    assert span(lanes, shipped) == (3.0, 7.0)

@@ -10,6 +10,7 @@ from autotune.workflows.emulated_execution import check_profile, choose_time_sca
 from autotune.workflows.run_settings import Emulation, Rounds
 from autotune.workflows.stand_ins import MOST_REAL_BYTES, StandIn, build_stand_ins, choose_byte_scale, scale_model
 from runtime.errors import DeviceMemoryError, InputError
+from runtime.interference import Interference
 from runtime.residency import Lifetime, Mode, Policy
 from runtime.units import GIB
 
@@ -76,6 +77,25 @@ def test_virtual_requests_take_the_predicted_time_and_memory(plan, host):
         assert found.peak_weight_bytes == phase.streamed_bytes + phase.standing_bytes
         assert found.peak_activation_bytes == phase.activation_bytes
         assert found.peak_total_bytes == phase.live_bytes
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_copies_and_compute_slow_each_other_down_as_predicted(plan):
+    disturbed = Interference(compute_slowdown_ratio=0.5, copy_slowdown_ratio=0.25)
+    document, execution = execute(plan, interference=disturbed)
+    assert execution.report.typical.latency_s == pytest.approx(document.prediction.latency_s)
+    assert any("takes 50.0 % longer, copies beside compute 25.0 %, as in the pred" in note for note in execution.notes)
+
+
+def test_the_real_clock_leaves_the_slowdowns_out_and_says_so():
+    disturbed = Interference(compute_slowdown_ratio=0.5)
+    _, execution = execute(PLANS["streamed"], Emulation(time_scale=0.01), interference=disturbed)
+    assert any("not on the real clock, where neither slows the other" in note for note in execution.notes)
+
+
+def test_unmeasured_slowdowns_are_named():
+    _, execution = execute(PLANS["streamed"])
+    assert any("by how much they do was not measured, or is nothing" in note for note in execution.notes)
 
 
 def test_the_page_cache_keeps_of_each_component_what_the_prediction_says():
