@@ -1,6 +1,8 @@
 """``autotune profile show`` and ``diff``, and plans made from profiles."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -345,3 +347,19 @@ def build_card_links(bytes_per_s):
     sizes = (2**20, 2**30)
     kinds = ("pinned_h2d", "pageable_h2d", "d2h")
     return tuple(build_link(kind, size, bytes_per_s) for kind in kinds for size in sizes)
+
+
+def test_planning_from_measured_profiles_imports_no_torch(tmp_path):
+    model = save(build_model_profile(), tmp_path / "model.json")
+    node = save(build_node_profile(), tmp_path / "node.json")
+    words_typed = ["autotune", "simulate", "--profile", model, "--node-profile", node, "--engine", "topup", "--json"]
+    code = f"""
+import sys
+sys.argv = {list(map(str, words_typed))}
+from autotune.cli.app import app
+app(standalone_mode=False)
+print("torch" in sys.modules, "diffusers" in sys.modules)
+"""
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines()[-1] == "False False"
