@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from autotune.measurements.difference import Comparison, Difference, Interval
 from autotune.measurements.model_profile import MeasuredPiece, ModelProfile
@@ -21,10 +21,9 @@ def describe_model_profile(profile: ModelProfile) -> tuple[str, ...]:
     """What the profile is of, in sentences."""
     facts = profile.facts
     variant = f", variant {facts.variant}" if facts.variant else ""
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(profile.versions.items()))
     return (
         f"Measured times of {facts.model.name}{variant} on {describe_kind(profile.kind)}: {facts.workload.describe()}.",
-        f"Finished {profile.measured_at} with {profile.effort} effort, {profile.options.describe()}; {versions}.",
+        f"Finished {profile.measured_at} with {profile.effort} effort, {profile.options.describe()}{_list_versions(profile.versions)}.",
         f"Profiled: {', '.join(profile.components)}; compute of other components is estimated.",
     )
 
@@ -33,12 +32,15 @@ def describe_node_profile(profile: NodeProfile) -> tuple[str, ...]:
     """Which machine and device it is of, in sentences."""
     node = profile.node
     card = f" ({node.device_uuid})" if node.device_uuid else ""
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(profile.versions.items()))
     return (
         f"Measured links and budgets of {node.device}, {describe_kind(node.kind)}{card}, in the machine {node.machine} "
         f"({node.cpu}, kernel {node.kernel}).",
-        f"Finished {profile.measured_at} with {profile.effort} effort; {versions}.",
+        f"Finished {profile.measured_at} with {profile.effort} effort{_list_versions(profile.versions)}.",
     )
+
+
+def _list_versions(versions: Mapping[str, str]) -> str:
+    return "".join(f", {name} {version}" for name, version in sorted(versions.items()))
 
 
 def piece_tables(profile: ModelProfile) -> tuple[Table, ...]:

@@ -28,6 +28,7 @@ from runtime.documents import read_format
 from runtime.errors import InputError
 
 DEFAULT_MODEL = "H3"
+_NODE_PROFILE_ALONE = "--node-profile goes beside --profile with a model profile: name one, or leave it out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +71,8 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
         InputError: unknown model or device, a request the server cannot run, or options that contradict each other.
     """
     limits = _Limits(vram_cap_bytes=optional_bytes(vram_cap), host=host, pinned_bytes_per_s=optional_rate(link_rate))
-    if node_profile is not None and (profile is None or read_format(profile) != MODEL_PROFILE_FORMAT):
-        raise InputError("--node-profile goes beside --profile with a model profile: name one, or leave it out")
+    if node_profile is not None and profile is None:
+        raise InputError(_NODE_PROFILE_ALONE)
     if profile is not None:
         given = {"model": model, "device": device, "variant": variant, **shape}
         typed = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
@@ -80,6 +81,8 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
         if read_format(profile) == MODEL_PROFILE_FORMAT:
             return _measured_inputs(read_named(profile, node_profile), limits)
         saved = load_profile(profile)
+        if node_profile is not None:
+            raise InputError(_NODE_PROFILE_ALONE)
         target = target_of_profile(
             saved,
             vram_cap_bytes=limits.vram_cap_bytes,
