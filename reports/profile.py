@@ -23,7 +23,8 @@ def describe_model_profile(profile: ModelProfile) -> tuple[str, ...]:
     variant = f", variant {facts.variant}" if facts.variant else ""
     return (
         f"Measured times of {facts.model.name}{variant} on {describe_kind(profile.kind)}: {facts.workload.describe()}.",
-        f"Finished {profile.measured_at} with {profile.effort} effort, {profile.options.describe()}{_list_versions(profile.versions)}.",
+        f"Finished {profile.measured_at} with {profile.effort} effort, {profile.options.describe()}"
+        f"{_list_versions(profile.versions)}.",
         f"Profiled: {', '.join(profile.components)}; compute of other components is estimated.",
     )
 

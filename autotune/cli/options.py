@@ -14,6 +14,7 @@ from autotune.workload import Recipe, Workload
 from runtime.engines.registry import list_engines
 from runtime.units import parse_bytes, parse_rate
 
+DEFAULT_MODEL = "H3"
 ModelOption = Annotated[
     str | None, typer.Option("--model", help="Catalog model; see `autotune models`. H3 unless --profile says.")
 ]

@@ -13,7 +13,7 @@ from autotune.catalog.registry import CATALOG, find_model
 from autotune.checkpoint.facts import load_checkpoint_facts
 from autotune.cli.console import print_error
 from autotune.cli.measured_inputs import MeasuredInputs, Request, read_named, read_own_card, read_own_device
-from autotune.cli.options import build_workload, optional_bytes, optional_rate
+from autotune.cli.options import DEFAULT_MODEL, build_workload, optional_bytes, optional_rate
 from autotune.detect import Detection, probe_gpu
 from autotune.measurements.model_profile import FORMAT as MODEL_PROFILE_FORMAT
 from autotune.model_facts import ModelFacts
@@ -27,7 +27,6 @@ from autotune.workflows.variant_choice import AUTO_VARIANT, choose_variant
 from runtime.documents import read_format
 from runtime.errors import InputError
 
-DEFAULT_MODEL = "H3"
 _NODE_PROFILE_ALONE = "--node-profile goes beside --profile with a model profile: name one, or leave it out"
 
 
