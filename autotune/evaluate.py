@@ -10,7 +10,9 @@ from autotune.cost_model import CostModel, view_hosting
 from autotune.live_bytes import LiveBytes
 from autotune.memory_model import MemoryModel
 from autotune.phases import phase_names, walk_component
-from autotune.replay_core import Clock, Costs, PassTimes, Recorder, join_passes, perform, run_segment
+from autotune.recorder import Recorder
+from autotune.replay_core import Clock, Costs
+from autotune.replay_passes import PassTimes, join_passes, perform, run_segment
 from runtime.engines.host_rules import PlanHosting, always_pins, host_plan, never_runs_short
 from runtime.engines.registry import Engine
 from runtime.hosting import COPY_RESERVE_BYTES, HostMemory

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from autotune.clock_choice import make_clock
 from autotune.cost_model import Cached, Hostings, read_cache
 from autotune.evaluate import Evaluator
-from autotune.replay_core import run_segment
+from autotune.replay_passes import run_segment
 from runtime.engines.host_rules import ComponentHosting
 from runtime.plan import Placement
 from runtime.program import Block

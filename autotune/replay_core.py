@@ -13,19 +13,15 @@ Rules (DESIGN of the server's streams, checked against ``tests/data/sglang_timin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from runtime.interference import NO_INTERFERENCE, Interference
-from runtime.program import Action, Op, Segment
+from runtime.program import Action, Op
 
 _H2D, _RUN, _RELEASE, _DRAIN = int(Op.H2D), int(Op.RUN), int(Op.RELEASE), int(Op.DRAIN)
 _BLOCKING, _PLACE, _WORK, _UP, _DOWN = int(Op.H2D_BLOCKING), int(Op.PLACE), int(Op.WORK), int(Op.UP), int(Op.DOWN)
 _END_USE = int(Op.END_USE)
-
-# Two passes whose relative times differ by less than this share of a pass are one steady state: far above the rounding
-# of doubles (1e-16 per step, some thousand steps), far below anything that a clock could measure.
-_SAME_STATE_RATIO = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,161 +238,3 @@ class Clock:
             self.last_copy_s = [copy + delta_s if copy > now else copy for copy in self.last_copy_s]
             self.copy_free_s += delta_s
         self.now_s += delta_s
-
-
-@dataclass(slots=True)
-class Recorder:
-    """Performs actions one by one on a clock and notes spans, stalls and memory events in host order.
-
-    A *slot* of ``-2 - component`` stands for a move of that whole component, ``-1`` for work outside the stacks and for
-    waits that no single layer causes.
-
-    Attributes:
-        spans: ``(lane, start_s, end_s, slot)``; lane 0 is compute, 1 is h2d, 2 a courier's read.
-        stalls: ``(start_s, end_s, slot)`` in which compute waited, before running ``slot``.
-        memory: ``(time_s, slot, bytes)`` taken (positive) or given back.
-        skipped: ``(at_s, period_s, times)`` passes that repeat exactly and were not replayed one by one.
-    """
-
-    spans: list[tuple[int, float, float, int]] = field(default_factory=list)
-    stalls: list[tuple[float, float, int]] = field(default_factory=list)
-    memory: list[tuple[float, int, int]] = field(default_factory=list)
-    skipped: list[tuple[float, float, int]] = field(default_factory=list)
-    _moving: list[tuple[int, float, float]] = field(default_factory=list)
-
-    def run(self, clock: Clock, actions: Iterable[Action]) -> None:
-        """Perform ``actions`` on ``clock``; the same as ``clock.run``, with notes."""
-        clock.trace_copies()
-        for action in actions:
-            op, argument = action
-            before_s = clock.compute_free_s
-            moved = argument not in clock.unmoved
-            clock.run((action,))
-            after_s, took_s = clock.compute_free_s, clock.last_compute_s(action)
-            if after_s - took_s > before_s:
-                self.stalls.append((before_s, after_s - took_s, argument if op == _RUN else -1))
-            if took_s:
-                self.spans.append((0, after_s - took_s, after_s, argument if op == _RUN else -1))
-            if op in (_H2D, _BLOCKING, _UP, _DOWN):
-                slot = -2 - argument if op in (_UP, _DOWN) else argument
-                for lane, start_s, end_s in clock.last_spans(action, moved):
-                    self._moving.append((len(self.spans), start_s, end_s))
-                    self.spans.append((lane, start_s, end_s, slot))
-            change_bytes = clock.costs.live_change_bytes(action)
-            if change_bytes:
-                self.memory.append((before_s, -2 - argument if op in (_UP, _DOWN) else argument, change_bytes))
-        self.place_copies(clock)
-
-    def place_copies(self, clock: Clock) -> None:
-        """Note anew when copies that were not over were made: compute may have slowed them."""
-        for index, start_s, end_s in self._moving:
-            lane, _, _, slot = self.spans[index]
-            self.spans[index] = (lane, clock.time_of(start_s), clock.time_of(end_s), slot)
-        self._moving = [copy for copy in self._moving if copy[2] > clock.now_s]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassTimes:
-    """How long some passes took.
-
-    Attributes:
-        count: how many.
-        first_s: its first pass.
-        steady_s: its last pass; the mean over one period where the steady state repeats over several passes.
-        total_s: all passes.
-        settled_after: passes until the steady state.
-    """
-
-    count: int
-    first_s: float
-    steady_s: float
-    total_s: float
-    settled_after: int
-
-
-def run_segment(clock: Clock, segment: Segment, recorder: Recorder | None = None) -> PassTimes:
-    """Replay ``segment`` with its repeats: simulated until time and state repeat, then extended."""
-    begin = clock.compute_free_s
-    if segment.repeat == 1 and recorder is None:
-        for block in segment.blocks:
-            clock.run(block.timed)
-        took = clock.compute_free_s - begin
-        return PassTimes(count=1, first_s=took, steady_s=took, total_s=took, settled_after=1)
-    actions = (
-        segment.actions if recorder is not None else [action for block in segment.blocks for action in block.timed]
-    )
-    durations: list[float] = []
-    # A pass that leaves what it found is steady: the state before the first one counts, too.
-    states = [clock.relative_state()]
-    while len(durations) < segment.repeat:
-        before = clock.compute_free_s
-        perform(clock, actions, recorder)
-        durations.append(clock.compute_free_s - before)
-        state = clock.relative_state()
-        tolerance = _SAME_STATE_RATIO * max(durations[-1], 1e-12)
-        period = _period(states, state, tolerance)
-        states.append(state)
-        if period:
-            return _extend(clock, segment, durations, period, begin, recorder)
-    total = clock.compute_free_s - begin
-    return PassTimes(
-        count=segment.repeat,
-        first_s=durations[0],
-        steady_s=durations[-1],
-        total_s=total,
-        settled_after=len(durations),
-    )
-
-
-def perform(clock: Clock, actions: Iterable[Action], recorder: Recorder | None) -> None:
-    """Perform ``actions`` on ``clock``, with notes if a recorder is given."""
-    if recorder is None:
-        clock.run(actions)
-    else:
-        recorder.run(clock, actions)
-
-
-def join_passes(parts: list[PassTimes]) -> PassTimes:
-    """Times of segments that follow each other, as one."""
-    return PassTimes(
-        count=sum(part.count for part in parts),
-        first_s=parts[0].first_s,
-        steady_s=parts[-1].steady_s,
-        total_s=sum(part.total_s for part in parts),
-        settled_after=sum(part.count for part in parts[:-1]) + parts[-1].settled_after,
-    )
-
-
-def _period(states: list[tuple[float, ...]], state: tuple[float, ...], tolerance: float) -> int:
-    """How many passes ago the same relative state was seen; 0 when it never was."""
-    for back, earlier in enumerate(reversed(states), start=1):
-        if len(earlier) == len(state) and all(
-            abs(one - other) <= tolerance for one, other in zip(earlier, state, strict=True)
-        ):
-            return back
-    return 0
-
-
-def _extend(
-    clock: Clock, segment: Segment, durations: list[float], period: int, begin: float, recorder: Recorder | None
-) -> PassTimes:
-    cycle = durations[-period:]
-    whole, rest = divmod(segment.repeat - len(durations), period)
-    if recorder is not None:
-        recorder.skipped.append((clock.compute_free_s, sum(cycle), whole))
-        if whole:
-            # Copies that are on their way now are made during the next passes, which may slow them.
-            for _ in range(period):
-                clock.run(segment.actions)
-            recorder.place_copies(clock)
-            whole -= 1
-    clock.shift(whole * sum(cycle))
-    for _ in range(rest):
-        perform(clock, segment.actions, recorder)
-    return PassTimes(
-        count=segment.repeat,
-        first_s=durations[0],
-        steady_s=sum(cycle) / period,
-        total_s=clock.compute_free_s - begin,
-        settled_after=len(durations) - period,
-    )

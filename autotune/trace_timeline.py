@@ -7,7 +7,8 @@ from itertools import chain
 from typing import TypedDict
 
 from autotune.evaluate import Evaluator
-from autotune.replay_core import Costs, Recorder
+from autotune.recorder import Recorder
+from autotune.replay_core import Costs
 from runtime.plan import Plan
 from runtime.program import Op, Program
 from runtime.timeline import Lane, LiveBytes, Repeats, Span, Stall, Timeline

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from autotune.conformance.difference import FieldDifference, compare_times, compare_values
 from autotune.conformance.records import TimingRecord
 from autotune.live_bytes import LiveBytes
-from autotune.replay_core import Clock, Costs, PassTimes, run_segment
+from autotune.replay_core import Clock, Costs
+from autotune.replay_passes import PassTimes, run_segment
 from runtime.engines.lifecycle import number_work
 from runtime.engines.sglang import SglangEngine
 from runtime.model_spec import ComponentSpec, LayerSpec, ModelSpec, PassGroup, RequestSpec, StackSpec, UseSpec

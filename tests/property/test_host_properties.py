@@ -13,7 +13,7 @@ from strategies import INTERFERENCES, SHAPES, UNDISTURBED, all_plans, components
 from autotune import host_states
 from autotune.bounds import compute_use_bounds_s
 from autotune.exact import ExactSolver
-from autotune.replay_core import Recorder
+from autotune.recorder import Recorder
 from autotune.space import SearchSpace
 from runtime import hosting
 from runtime.engines.host_rules import host_plan

@@ -13,7 +13,8 @@ from autotune.bounds import compute_request_bound_s, compute_steady_bound_s, com
 from autotune.clock_choice import make_clock
 from autotune.cost_model import CostModel
 from autotune.evaluate import Evaluator
-from autotune.replay_core import Recorder, run_segment
+from autotune.recorder import Recorder
+from autotune.replay_passes import run_segment
 from runtime.interference import NO_INTERFERENCE
 from runtime.program import Op
 from runtime.residency import Lifetime, Mode, Policy, resident_layers, streamed_layers

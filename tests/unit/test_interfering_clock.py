@@ -8,7 +8,8 @@ from test_tiered_clock import COSTS as TIERED
 
 from autotune.clock_choice import make_clock
 from autotune.interfering_clock import InterferingClock, InterferingTieredClock
-from autotune.replay_core import Recorder, run_segment
+from autotune.recorder import Recorder
+from autotune.replay_passes import run_segment
 from runtime.interference import Interference
 from runtime.program import Block, Op, Segment
 

@@ -3,7 +3,9 @@
 import pytest
 
 from autotune.live_bytes import LiveBytes
-from autotune.replay_core import Clock, Costs, Recorder, run_segment
+from autotune.recorder import Recorder
+from autotune.replay_core import Clock, Costs
+from autotune.replay_passes import run_segment
 from runtime.program import Block, Op, Segment
 
 # Slots 0 and 1 belong to stack 0, slot 2 to stack 1; both stacks to component 0.

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from autotune.clock_choice import make_clock
-from autotune.replay_core import Clock, Costs, Recorder, TierCosts, run_segment
+from autotune.recorder import Recorder
+from autotune.replay_core import Clock, Costs, TierCosts
+from autotune.replay_passes import run_segment
 from autotune.tiered_clock import TieredClock
 from runtime.program import Block, Op, Segment
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.clock_choice import make_clock
-from autotune.replay_core import Clock, Costs, Recorder, TierCosts
+from autotune.recorder import Recorder
+from autotune.replay_core import Clock, Costs, TierCosts
 from runtime.devices.emulated import ClockKind, EmulatedDevice
 from runtime.devices.link_rates import LinkRates, PageCache
 from runtime.devices.protocol import Label, QueuedCopy
