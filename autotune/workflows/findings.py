@@ -206,9 +206,10 @@ def _what_binds_time(planned: Planned, evaluator: Evaluator) -> str:
     waiting_s = max(chosen.latency_s - compute_s, 0.0)
     use = max(chosen.uses, key=lambda item: item.total_s)
     share = format_percent(use.total_s / chosen.latency_s)
+    slowed = "" if evaluator.cost_model.rates.interference.is_none else ", or being slowed by them"
     text = (
-        f"Of a request {format_seconds(compute_s)} are compute and {format_seconds(waiting_s)} waiting for copies; "
-        f"{use.component} takes {share} of it"
+        f"Of a request {format_seconds(compute_s)} are compute and {format_seconds(waiting_s)} waiting for copies"
+        f"{slowed}; {use.component} takes {share} of it"
     )
     if not chosen.plan.streams(use.component):
         return text
