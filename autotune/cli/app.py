@@ -16,6 +16,7 @@ from autotune.cli.commands import (
     export,
     models,
     profile,
+    profile_measure,
     search,
     simulate,
     table,
@@ -44,6 +45,7 @@ app.command("explain")(explain.explain)
 app.command("export")(export.export)
 app.command("models")(models.models)
 app.command("devices")(devices.devices)
+profile.group.callback(invoke_without_command=True)(profile_measure.measure)
 app.add_typer(profile.group)
 app.command("doctor")(doctor.doctor)
 app.command("conformance")(conformance.conformance)

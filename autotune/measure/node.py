@@ -14,6 +14,7 @@ from autotune.measure.node_readings import NodeReadings, derive_fingerprint, lis
 from autotune.measure.pin_cost import CeilingKind, PinCost
 from autotune.measure.pins import choose_pin_target, measure_pins
 from autotune.measure.workspace import measure_workspace
+from autotune.measurements.model_profile import DeviceKind
 from autotune.measurements.node_profile import NodeProfile
 from autotune.measurements.timing import Effort
 from autotune.telemetry.answers import Answer, Unknown
@@ -28,6 +29,7 @@ _DEVICE_SHARE = 2
 
 def measure_node(
     bench: Bench,
+    kind: DeviceKind,
     readings: NodeReadings,
     *,
     effort: Effort,
@@ -43,6 +45,7 @@ def measure_node(
 
     Args:
         bench: what is measured with.
+        kind: of the bench's device.
         readings: of the machine, read with the bench's device open.
         effort: of the bench's protocol.
         versions: of the software that is running.
@@ -62,7 +65,7 @@ def measure_node(
     met = [measure_interference(bench, load, copy_bytes) for load, copy_bytes in loads]
     driver = {} if isinstance(readings.gpu, Unknown) or readings.gpu.driver is None else {"driver": readings.gpu.driver}
     return NodeProfile(
-        node=derive_fingerprint(device, readings),
+        node=derive_fingerprint(device, kind, readings),
         versions={**versions, **driver},
         effort=effort,
         links=links.records,

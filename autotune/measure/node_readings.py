@@ -67,8 +67,8 @@ def find_backend(device: Device) -> Backend:
     return "cpu" if device.name == "cpu" else "emulated"
 
 
-def derive_fingerprint(device: Device, readings: NodeReadings) -> NodeFingerprint:
-    """Which machine and device ``readings`` are of."""
+def derive_fingerprint(device: Device, kind: DeviceKind, readings: NodeReadings) -> NodeFingerprint:
+    """Which machine and device, of ``kind``, ``readings`` are of."""
     machine = readings.machine
     return NodeFingerprint(
         machine=machine.digest,
@@ -76,22 +76,7 @@ def derive_fingerprint(device: Device, readings: NodeReadings) -> NodeFingerprin
         kernel=machine.kernel,
         device=device.name,
         device_uuid="" if isinstance(readings.gpu, Unknown) else readings.gpu.uuid or "",
-        kind=derive_device_kind(device, readings),
-    )
-
-
-def derive_device_kind(device: Device, readings: NodeReadings) -> DeviceKind:
-    """What ``device`` shares with others on which a model takes the same time."""
-    backend, gpu = find_backend(device), readings.gpu
-    capacity_bytes = device.memory().capacity_bytes or 0
-    if isinstance(gpu, Unknown):
-        title = readings.machine.cpu if backend == "cpu" else device.name
-        return DeviceKind(backend=backend, title=title, memory_bytes=capacity_bytes)
-    return DeviceKind(
-        backend=backend,
-        title=gpu.title or device.name,
-        memory_bytes=0 if gpu.is_unified else gpu.total_bytes or capacity_bytes,
-        capability="" if gpu.compute_capability is None else ".".join(map(str, gpu.compute_capability)),
+        kind=kind,
     )
 
 

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -191,8 +192,9 @@ def _make_caller(piece: CapturedPiece, module: nn.Module, settings: RunSettings)
     def call() -> object:
         # Lists are new for every call: decoders with a cache put their tensors into them.
         waiting = iter(tensors)
-        args, kwargs = (fill_template(part, lambda _: next(waiting)) for part in (piece.call.args, piece.call.kwargs))
-        return called(*args, **kwargs)  # type: ignore[misc] # what was a tuple and a dictionary is one again
+        args: Any = fill_template(piece.call.args, lambda _: next(waiting))
+        kwargs: Any = fill_template(piece.call.kwargs, lambda _: next(waiting))
+        return called(*args, **kwargs)
 
     return call
 

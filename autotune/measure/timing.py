@@ -11,8 +11,9 @@ One measurement, on the compute lane of the device::
 - warm-up runs are not counted: they load kernels, choose algorithms and fill the allocator's pools;
 - short work is run several times between two marks (``inner``), so that what the host takes to launch the first kernel
   is spread over all: in a pass the host runs ahead and that time is hidden;
-- a sample is the time between two marks over ``inner``; samples are added until the median's interval is narrow enough,
-  or until the count or the time that the protocol allows is used up, which the timing then says;
+- a sample is the time between two marks over ``inner``; their number is doubled until the median's interval is narrow
+  enough, or until the count or the time that the protocol allows is used up, which the timing then says. Looking after
+  every sample would stop at intervals that are narrow by chance;
 - the device's conditions are read before and after. A run that was disturbed keeps its figures and says by what.
 
 The ceiling to compare a figure with (counted operations over the time, bytes over the time) belongs to the record of
@@ -84,16 +85,18 @@ def time_repeatedly(
         once_s = protocol.least_span_s
     inner = _choose_inner(once_s, protocol.least_span_s)
     samples: list[float] = []
-    begun_s = clock()
+    begun_s, wanted = clock(), protocol.least_count
     while True:
-        samples.append(run(inner) / inner)
-        if len(samples) < protocol.least_count:
-            continue
+        is_late = False
+        while len(samples) < wanted and not is_late:
+            samples.append(run(inner) / inner)
+            is_late = len(samples) >= protocol.least_count and clock() - begun_s >= protocol.limit_s
         found = summarize_samples(samples, is_settled=True)
         if found.spread_ratio <= protocol.spread_ratio:
             return found
-        if len(samples) >= protocol.most_count or clock() - begun_s >= protocol.limit_s:
+        if is_late or len(samples) >= protocol.most_count:
             return replace(found, is_settled=False)
+        wanted = min(2 * wanted, protocol.most_count)
 
 
 def time_on_device(device: Device, label: Label, work: Callable[[], object], protocol: TimingProtocol) -> Timing:

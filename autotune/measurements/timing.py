@@ -10,8 +10,9 @@ from enum import StrEnum
 
 from runtime.errors import InputError
 
-CONFIDENCE_RATIO = 0.95
-"""How surely ``low_s`` and ``high_s`` enclose the median of all runs that could have been made."""
+CONFIDENCE_RATIO = 0.99
+"""How surely ``low_s`` and ``high_s`` enclose the median of all runs that could have been made. The timing protocol
+looks at up to six intervals before it stops, so that together they hold with about 95 %."""
 
 
 class Effort(StrEnum):
@@ -35,7 +36,7 @@ class Timing:
         median_s: the median of all samples.
         low_s, high_s: the order statistics between which the true median lies with ``CONFIDENCE_RATIO``, whatever the
             distribution (sign test; W. J. Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2); the least
-            and the most where the samples are too few for that (five or fewer).
+            and the most where the samples are too few for that (seven or fewer).
         count: samples, after those for warm-up.
         is_settled: whether the interval became as small as the protocol asks for before its limits were reached.
     """

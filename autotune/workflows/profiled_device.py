@@ -77,7 +77,7 @@ def open_profiled_device(name: str, like: DevicePreset, builders: Mapping[str, C
     kind = DeviceKind(
         backend="cuda",
         title=str(facts.name),
-        memory_bytes=int(facts.total_memory),
+        memory_bytes=0 if getattr(facts, "is_integrated", False) else int(facts.total_memory),
         capability=f"{facts.major}.{facts.minor}",
     )
     notes = (

@@ -16,6 +16,7 @@ from autotune.measure.node import measure_node
 from autotune.measure.node_figures import FigureSheet, take_pins
 from autotune.measure.node_readings import NodeReadings, derive_fingerprint, read_node
 from autotune.measure.pin_cost import PinCost, PinRequest
+from autotune.measurements.model_profile import DeviceKind
 from autotune.measurements.node_profile import NODE_PROFILE_KIND, NodeProfile
 from autotune.measurements.timing import Effort
 from autotune.telemetry.answers import Unknown
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 OWN_PID = 4242
 # So little is available that 64 KiB are the largest copies: an eighth.
 LITTLE_BYTES = 640 * KIB
+KIND = DeviceKind(backend="cuda", title="NVIDIA GeForce RTX 4090", memory_bytes=24 * GIB, capability="8.9")
 MACHINE = Machine(digest="0123456789abcdef", cpu="Some CPU", kernel="6.8.0")
 
 
@@ -61,7 +63,7 @@ def card_readings(host: HostReading, *cards: FakeCard, integrated: int = 0, **tr
 
 def measure(bench: Bench, readings: NodeReadings, **options: object) -> NodeProfile:
     settings = {"effort": Effort.QUICK, "versions": {"torch": "2.13"}, "layer_sizes": [48 * KIB], **options}
-    return measure_node(bench, readings, **settings)
+    return measure_node(bench, KIND, readings, **settings)
 
 
 def test_a_profile_of_an_emulated_node_survives_its_document(host: HostReading, tmp_path: Path) -> None:
@@ -173,18 +175,16 @@ def test_copies_beyond_what_the_slot_carries_are_said_to_take_another_link(host:
 def test_a_part_that_shares_the_hosts_memory_is_warned_of(host: HostReading) -> None:
     part = FakeCard(title="NVIDIA GB10", total_bytes=0)
     profile = measure(bench_on(virtual_device()), card_readings(host, part, integrated=1))
-    assert profile.node.kind.memory_bytes == 0
     assert "shares the host's memory" in profile.unknown["vram_total_bytes"]
     assert profile.figures["shared_capacity_bytes"].value == gib(8)
     assert any("no link to stream over" in warning for warning in profile.warnings)
 
 
 def test_a_fingerprint_names_the_card_and_its_kind(host: HostReading) -> None:
-    node = derive_fingerprint(virtual_device(), card_readings(host, FakeCard()))
+    node = derive_fingerprint(virtual_device(), KIND, card_readings(host, FakeCard()))
     assert (node.machine, node.cpu, node.kernel) == ("0123456789abcdef", "Some CPU", "6.8.0")
     assert node.device_uuid == "GPU-11111111-2222-3333-4444-555555555555"
-    assert (node.kind.title, node.kind.capability) == ("NVIDIA GeForce RTX 4090", "8.9")
-    assert node.kind.memory_bytes == 24 * GIB
+    assert node.kind == KIND
 
 
 def test_the_cpu_is_a_node_of_its_own(host: HostReading, tmp_path: Path) -> None:
@@ -193,8 +193,7 @@ def test_the_cpu_is_a_node_of_its_own(host: HostReading, tmp_path: Path) -> None
     device = open_device("cpu")
     readings = read_node(device, where=Surroundings(load_nvml=FakeNvml, host=host))
     profile = measure(bench_on(device), readings, path=path)
-    assert profile.node.kind.backend == "cpu"
-    assert profile.node.kind.title == readings.machine.cpu
+    assert (profile.node.device, profile.node.device_uuid) == ("cpu", "")
     assert {"pinned_h2d", "pageable_h2d", "d2h", "page_cache_read", "disk_read"} <= {
         link.kind for link in profile.links
     }
