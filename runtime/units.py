@@ -11,6 +11,7 @@ import re
 
 from runtime.errors import UnitError
 
+KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
 
@@ -74,10 +75,13 @@ def format_gib(size_bytes: float, digits: int = 2) -> str:
 
 
 def format_size(size_bytes: float) -> str:
-    """``size_bytes`` in the unit that suits it, where sizes of very different kinds stand side by side."""
-    if size_bytes >= GIB:
+    """``size_bytes`` in GiB, MiB, KiB or bytes, whichever suits it: sizes of very different kinds side by side."""
+    # What one unit would round up to 1,024 belongs to the next.
+    if size_bytes >= GIB - MIB / 20:
         return format_gib(size_bytes)
-    return f"{size_bytes / MIB:,.1f} MiB" if size_bytes >= MIB else f"{size_bytes:,.0f} bytes"
+    if size_bytes >= MIB - KIB / 20:
+        return f"{size_bytes / MIB:,.1f} MiB"
+    return f"{size_bytes / KIB:,.1f} KiB" if size_bytes >= KIB else f"{size_bytes:,.0f} bytes"
 
 
 def format_seconds(time_s: float) -> str:
@@ -88,7 +92,8 @@ def format_seconds(time_s: float) -> str:
         return "0 s"
     if time_s >= 60:
         return f"{time_s:,.1f} s"
-    if time_s >= 1:
+    # From here on three digits of milliseconds would round up to a second.
+    if time_s >= 0.9995:
         return f"{time_s:.2f} s"
     return f"{time_s * 1e3:.3g} ms"
 

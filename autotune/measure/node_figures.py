@@ -22,6 +22,8 @@ _PIN_COSTS = ("pin_s_per_byte", "pin_locked_ratio", "pin_resident_ratio")
 EMULATED_PINNING = "emulated"
 """How a device without a driver says that it pins."""
 
+_NO_PINS = "nothing is pinned for a device that computes on the processor, in the host's memory"
+
 _SHARED_FIELDS = ("shared_capacity_bytes", "shared_available_bytes")
 
 
@@ -91,12 +93,13 @@ def take_pins(sheet: FigureSheet, cost: Answer[PinCost]) -> None:
         return
     tried = f"{len(cost.requests)} requests, {format_gib(cost.obtained_bytes)} in all, through {cost.pinning}"
     source, untold = f"measured: {tried}", "the system does not tell"
-    reached = f"none was met up to {format_gib(cost.obtained_bytes)}; more was not tried"
+    is_emulated = cost.pinning == EMULATED_PINNING
+    unmet = _NO_PINS if is_emulated else f"none was met up to {format_gib(cost.obtained_bytes)}; more was not tried"
     ceilings = {ceiling.kind: ceiling.granted_bytes for ceiling in cost.ceilings}
-    sheet.take_value("pin_ceiling_bytes", ceilings.get(CeilingKind.TOTAL), "bytes", source, reached)
-    sheet.take_value("pin_call_ceiling_bytes", ceilings.get(CeilingKind.SINGLE_CALL), "bytes", source, reached)
-    if cost.pinning == EMULATED_PINNING:
-        sheet.unknown |= dict.fromkeys(_PIN_COSTS, "an emulated device asks whether it may pin, and pins nothing")
+    sheet.take_value("pin_ceiling_bytes", ceilings.get(CeilingKind.TOTAL), "bytes", source, unmet)
+    sheet.take_value("pin_call_ceiling_bytes", ceilings.get(CeilingKind.SINGLE_CALL), "bytes", source, unmet)
+    if is_emulated:
+        sheet.unknown |= dict.fromkeys(_PIN_COSTS, _NO_PINS)
         return
     sheet.take_value("pin_s_per_byte", cost.s_per_byte, "s/byte", source, "every pin was refused")
     sheet.take_value("pin_locked_ratio", _not_negative(cost.locked_per_byte), "ratio", source, untold)
@@ -111,9 +114,9 @@ def _take_field(sheet: FigureSheet, name: str, gpu: GpuReading, field: str) -> N
 
 def _take_capacity(sheet: FigureSheet, memory: MemoryUse, why_no_card: str) -> None:
     capacity_bytes, live_bytes = memory.capacity_bytes, sum(memory.live_bytes.values())
-    source = f"what the device itself says ({why_no_card})"
+    source = f"the device itself; {why_no_card}"
     for name in ("vram_total_bytes", "vram_usable_bytes"):
-        sheet.take_value(name, capacity_bytes, "bytes", source, f"the device has no limit ({why_no_card})")
+        sheet.take_value(name, capacity_bytes, "bytes", source, f"no limit of its own: {why_no_card}")
     # What others hold is unknown without a driver, so that on a card less may be free; a device without one is ours.
     sheet.unknown["vram_used_by_others_bytes"] = sheet.unknown["context_bytes"] = why_no_card
     free_bytes = None if capacity_bytes is None else max(0, capacity_bytes - live_bytes)

@@ -1,3 +1,5 @@
+from math import inf
+
 import pytest
 
 from runtime.errors import UnitError
@@ -57,7 +59,8 @@ def test_every_printed_size_carries_its_unit():
 
 
 @pytest.mark.parametrize(
-    ("time_s", "text"), [(75.0, "75.0 s"), (1.5, "1.50 s"), (0.0125, "12.5 ms"), (float("inf"), "unknown")]
+    ("time_s", "text"),
+    [(75.0, "75.0 s"), (1.5, "1.50 s"), (0.9996, "1.00 s"), (0.9994, "999 ms"), (0.0125, "12.5 ms"), (inf, "unknown")],
 )
 def test_a_time_is_printed_in_the_unit_that_suits_it(time_s, text):
     assert format_seconds(time_s) == text
@@ -68,5 +71,9 @@ def test_a_share_is_printed_as_a_percentage():
 
 
 def test_a_size_is_shown_in_the_unit_that_suits_it():
-    texts = [format_size(size) for size in (0, 6000, 2**20, 1.5 * 2**30)]
-    assert texts == ["0 bytes", "6,000 bytes", "1.0 MiB", "1.50 GiB"]
+    texts = [format_size(size) for size in (0, 1023, 6000, 2**18, 2**20, 1.5 * 2**30)]
+    assert texts == ["0 bytes", "1,023 bytes", "5.9 KiB", "256.0 KiB", "1.0 MiB", "1.50 GiB"]
+
+
+def test_a_size_just_below_the_next_unit_is_shown_in_it():
+    assert [format_size(2**power - 1) for power in (20, 30)] == ["1.0 MiB", "1.00 GiB"]

@@ -11,6 +11,7 @@ import typer
 from autotune.cli.console import print_error, print_json, print_lines, print_table
 from autotune.cli.measured_inputs import look_here
 from autotune.cli.options import JsonOption
+from autotune.cli.show_profile import show_model, show_node
 from autotune.measurements.difference import Difference, compare_model_profiles, compare_node_profiles
 from autotune.measurements.model_profile import FORMAT as MODEL_FORMAT
 from autotune.measurements.model_profile import ModelProfile, load_model_profile
@@ -19,16 +20,7 @@ from autotune.measurements.node_profile import NodeProfile, load_node_profile
 from autotune.measurements.store import ProfileStore, Stored, find_profile_dir
 from autotune.measurements.validity import Verdict, describe_age, describe_kind
 from autotune.workflows.profile_judgement import judge_here
-from reports.profile import (
-    budget_table,
-    describe_model_profile,
-    describe_node_profile,
-    difference_table,
-    interference_table,
-    link_table,
-    piece_tables,
-    stored_table,
-)
+from reports.profile_difference import difference_table
 from runtime.documents import read_format
 from runtime.errors import ProfileError
 
@@ -90,27 +82,6 @@ def _load(path: Path) -> ModelProfile | NodeProfile:
     return load_model_profile(path)
 
 
-def show_model(profile: ModelProfile) -> None:
-    """A model profile on standard output."""
-    print_lines([*describe_model_profile(profile), ""])
-    for table in piece_tables(profile):
-        print_table(table)
-    print_lines(profile.notes, bullet="- ")
-
-
-def show_node(profile: NodeProfile) -> None:
-    """A node profile on standard output."""
-    print_lines([*describe_node_profile(profile), ""])
-    if profile.links:
-        print_table(link_table(profile))
-    if profile.interference:
-        print_table(interference_table(profile))
-    print_table(budget_table(profile))
-    print_lines(profile.neighbours, bullet="neighbour: ")
-    print_lines(profile.warnings, bullet="warning: ")
-    print_lines(profile.notes, bullet="- ")
-
-
 def _show_difference(difference: Difference) -> None:
     print_lines(difference.circumstances, bullet="- ")
     same = len(difference.comparisons) - len(difference.changes)
@@ -134,16 +105,15 @@ def _show_stored(now: datetime, *, as_json: bool) -> None:
     if not stored:
         print_lines([f"No profiles are stored in {store.folder}: `autotune profile --model MODEL` measures them."])
         return
-    rows = [
-        (_describe(item.profile), describe_age(item.profile.measured_at, now), _answer(verdict), item.path.name)
-        for item, verdict in zip(stored, verdicts, strict=True)
-    ]
-    print_table(stored_table(rows))
+    for item, verdict in zip(stored, verdicts, strict=True):
+        print_lines([_describe(item.profile)])
+        print_lines([f"measured {describe_age(item.profile.measured_at, now)}; {_answer(verdict)}"], bullet="  ")
+        print_lines([item.path.name, ""], bullet="  ")
     print_lines([f"They are in {store.folder}."])
 
 
 def _answer(verdict: Verdict) -> str:
-    return "yes" if verdict.is_valid else f"no: {'; '.join(verdict.reasons)}"
+    return "valid here" if verdict.is_valid else f"not valid here: {'; '.join(verdict.reasons)}"
 
 
 def _describe(profile: ModelProfile | NodeProfile) -> str:

@@ -12,14 +12,15 @@ import typer
 
 from autotune.catalog.registry import find_model
 from autotune.cli import options as opt
-from autotune.cli.commands.profile import show_model, show_node
 from autotune.cli.console import Steps, print_error, print_json, print_lines, show_steps
+from autotune.cli.show_profile import show_measured
 from autotune.hardware import find_device
 from autotune.measurements.model_profile import RunOptions
 from autotune.measurements.store import ProfileStore, find_profile_dir
 from autotune.measurements.timing import Effort
 from autotune.workflows.stored_profiles import look_around
 from autotune.workflows.target import DEFAULT_DEVICE
+from reports.profile_findings import list_findings
 from runtime.documents import replace_file
 from runtime.errors import InputError, MissingDependencyError
 from runtime.units import format_seconds
@@ -121,11 +122,13 @@ def measure(  # noqa: PLR0913 - one parameter per option
         raise
     kept = (profiled.model_kept, profiled.node_kept)
     paths = [part.path for part in kept] + ([] if out is None else _copy(kept, out))
+    default = entry.settle(entry.default_workload).workload
+    findings = list_findings(profiled.model, profiled.node, default)
     if json:
-        print_json({"model": profiled.model, "node": profiled.node, "files": [str(path) for path in paths]})
+        files = [str(path) for path in paths]
+        print_json({"findings": findings, "model": profiled.model, "node": profiled.node, "files": files})
         return
-    show_model(profiled.model)
-    show_node(profiled.node)
+    show_measured(profiled.model, profiled.node, findings)
     print_lines([problem for part in kept for problem in part.problems], bullet="warning: ")
     print_lines(["", _count(kept), *(f"Written to {path}" for path in paths)])
 

@@ -136,7 +136,7 @@ def test_a_ceiling_of_pins_is_a_figure_and_a_warning(tmp_path: Path) -> None:
     host = read_host_memory(build_tree(tmp_path, cgroup=cgroup))
     profile = measure(bench_on(virtual_device(pin_limit=refuse)), readings_of(host), layer_sizes=[])
     assert profile.figures["pin_ceiling_bytes"].value == MIB
-    assert "pins nothing" in profile.unknown["pin_s_per_byte"]
+    assert "nothing is pinned" in profile.unknown["pin_s_per_byte"]
     assert any("no more pages may be locked" in warning for warning in profile.warnings)
 
 

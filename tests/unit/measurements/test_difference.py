@@ -97,7 +97,7 @@ def test_links_interference_and_figures_of_a_node_are_compared():
     )
     difference = compare_node_profiles(before, after)
     assert [item.name for item in difference.changes] == [
-        "pinned_h2d of 6,000 bytes",
+        "pinned_h2d of 5.9 KiB",
         "toy transformer blocks[0]: compute beside copies",
         "context_bytes",
     ]

@@ -130,7 +130,7 @@ def test_a_node_profile_of_this_card_is_valid_and_names_disturbed_figures():
     )
     verdict = judge_node_profile(node, NODE.node, {"driver": "580"}, NOW)
     assert verdict.is_valid
-    assert "pinned_h2d of 6,000 bytes, interference with toy transformer blocks[0]" in verdict.warnings[0]
+    assert "pinned_h2d of 5.9 KiB, interference with toy transformer blocks[0]" in verdict.warnings[0]
 
 
 def test_a_card_read_in_two_ways_is_one_kind_and_another_size_is_not():
