@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -131,7 +132,7 @@ def settle_request(wish: ProfilingWish, notify: Callable[[str], None]) -> Reques
     """Read the model's facts for the wish.
 
     Raises:
-        InputError: the server cannot run the request, or a component is not the model's.
+        InputError: the server cannot run the request, a component is not the model's, or a file cannot be read.
     """
     entry = wish.entry
     settled = entry.settle(wish.workload or entry.default_workload)
@@ -140,6 +141,8 @@ def settle_request(wish: ProfilingWish, notify: Callable[[str], None]) -> Reques
     unknown = sorted(set(wanted) - set(builders))
     if unknown or not wanted:
         raise InputError(f"--component {', '.join(unknown)}: {entry.name} has {', '.join(builders)}")
+    if wish.path is not None and not (wish.path.is_file() and os.access(wish.path, os.R_OK)):
+        raise InputError(f"--disk {wish.path} cannot be read: name a large file on the disk that checkpoints lie on")
     facts = load_entry_facts(entry, settled.workload, notify=notify)
     return Request(settled=settled, facts=facts, builders={name: builders[name] for name in builders if name in wanted})
 
