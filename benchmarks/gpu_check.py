@@ -1,4 +1,5 @@
-"""What can only be seen on a CUDA card, in one go of at most four minutes: does the executor keep its promises there?
+"""What can only be seen on a CUDA card, in one go of at most six minutes: do the executor and the profiler keep their
+promises there?
 
 Parts, each a function of a bench (a card and a stack of heavy layers) with a time budget of its own:
 
@@ -10,6 +11,7 @@ peaks          peak weight bytes in every phase, beside the prediction
 residency      leading beside strided residents where the link binds
 engines        topup beside the server's schedule, diffusers' group offloading with a stream, and plain residency
 overhead       what streaming costs the host per layer, where computing costs next to nothing
+profile        H3 is profiled twice, and its blocks run as long as the first profile predicts; see ``profile_check``
 =============  ====================================================================================================
 
 Without a card every part that can runs on an emulated one, marked so, and the rest is ``not run``. A part that raises
@@ -41,7 +43,8 @@ import torch
 from diffusers.hooks import apply_group_offloading
 from heavy_stack import COMPONENT, STACKS, Bench, open_cuda_bench, open_emulated_bench
 from one_module import AMPLE, plan_module
-from reporting import describe_command, describe_machine, finish
+from profile_check import check_profile
+from reporting import CheckError, describe_command, describe_machine, finish
 from torch import nn
 from toy_models import ROOT, builders
 
@@ -55,18 +58,10 @@ from runtime.timeline import Lane
 
 TOPUP = "topup"
 NO_CARD = "not run: no CUDA device"
-LONGEST_S = 235  # of all parts together; their budgets add up to less
+LONGEST_S = 357  # of all parts together; their budgets add up to less
 RATIOS = (0.5, 1.0, 2.0)
 STEPS = (0, 1)
 _STRIDED, _LEADING = Policy.STRIDED, Policy.LEADING
-
-
-class CheckError(Exception):
-    """A promise is not kept; the message says which, ``found`` is what was measured all the same."""
-
-    def __init__(self, message: str, found: Mapping[str, object] | None = None) -> None:
-        super().__init__(message)
-        self.found = found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -423,6 +418,7 @@ PARTS = (
     Part(name="residency", run=check_residency, budget_s=15),
     Part(name="engines", run=check_engines, budget_s=50),
     Part(name="overhead", run=measure_overhead, budget_s=15),
+    Part(name="profile", run=check_profile, budget_s=145),
 )
 
 
@@ -461,7 +457,7 @@ def describe_card() -> dict[str, object]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run every part, say it, and print one JSON object last."""
-    parser = argparse.ArgumentParser(description="Check the executor on a CUDA card.")
+    parser = argparse.ArgumentParser(description="Check the executor and the profiler on a CUDA card.")
     parser.add_argument("--device", default="cuda:0", help="the card; an emulated one is used where torch finds none")
     parser.add_argument("--only", help="names of parts, separated by commas")
     parser.add_argument("--out", type=Path, help="where to save the result")

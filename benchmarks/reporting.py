@@ -13,6 +13,14 @@ from pathlib import Path
 import torch
 
 
+class CheckError(Exception):
+    """A promise is not kept; the message says which, ``found`` is what was measured all the same."""
+
+    def __init__(self, message: str, found: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.found = found
+
+
 def describe_machine() -> dict[str, object]:
     """What a result was measured on; other work on it shows in its load."""
     return {

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from autotune.catalog.registry import list_model_names
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
@@ -52,6 +54,50 @@ def test_overhead_benchmark_compares_every_variant(load, capsys):
     code, result = run_main(load("overhead"), ["--quick"], capsys)
     assert code == 0
     assert [row["variant"] for row in result["variants"]][:2] == ["plain", "session real"]
+
+
+def test_profile_cost_measures_a_model_in_a_process_of_its_own(load, capsys, tmp_path):
+    out = tmp_path / "profile_cost.json"
+    code, result = run_main(load("profile_cost"), ["--quick", "--out", str(out)], capsys)
+    assert code == 0
+    (row,) = result["models"]
+    pieces = row["device_peaks"]["pieces"]
+    assert row["distinct_pieces"] < row["places"]
+    assert row["outcomes"]["failed"] == []
+    assert min(row["seconds"].values()) > 0
+    assert pieces["total_bytes"] <= pieces["weights_and_buffers_bytes"] + pieces["activations_bytes"]
+    assert row["largest_layer_bytes"] < row["needed_bytes"]
+    assert json.loads(out.read_text()) == result
+
+
+def test_profile_cost_notes_a_model_that_takes_too_long(load, capsys, monkeypatch):
+    cost = load("profile_cost")
+    monkeypatch.setattr(cost, "MOST_S", 0.01)
+    code, result = run_main(cost, ["--only", "H3,FLUX.1"], capsys)
+    assert code == 1
+    assert [row["model"] for row in result["models"]] == ["H3", "FLUX.1-dev"]
+    assert {row["error"] for row in result["models"]} == {"not done after 0.01 s"}
+
+
+def test_every_catalog_model_has_a_small_request(load):
+    requests = load("small_requests")
+    assert list(requests.REQUESTS) == list(list_model_names())
+    for name, request in requests.REQUESTS.items():
+        entry = requests.ask_small(name)
+        settled = entry.settle(entry.default_workload)
+        assert bool(request.why_unsettled) == any("not settled" in note for note in settled.notes)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a card is checked by running the script itself")
+def test_profile_part_predicts_every_plan_that_it_executes(load, capsys):
+    code, result = run_main(load("gpu_check"), ["--quick", "--only", "profile"], capsys)
+    assert code == 0
+    part = result["parts"]["profile"]
+    assert part["on_cuda"] == "not run: no CUDA device"
+    assert list(part["result"]["profile"]["pieces"]) == ["measured"]
+    assert len(part["result"]["plans"]) >= 3
+    assert max(abs(row["error_ratio"]) for row in part["result"]["plans"]) < 0.02
+    assert part["result"]["left_out"] == ["a second profile"]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a card is checked by running the script itself")
