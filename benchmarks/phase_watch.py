@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+import toy_models  # noqa: F401 - makes the packages importable
 
 from autotune.catalog.built_component import ComponentBuilder
 from autotune.catalog.entry import CatalogEntry

@@ -34,6 +34,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
+from phase_watch import LINKS, PhaseWatch, describe_peak
 from reporting import describe_command, describe_machine, finish
 from small_requests import REDUCED, ask_small
 from toy_models import ROOT
@@ -42,12 +43,15 @@ from autotune.capture_cache import CACHE_DIR_VARIABLE
 from autotune.catalog.entry import CatalogEntry
 from autotune.catalog.registry import find_model, list_model_names
 from autotune.hardware import find_device
+from autotune.measurements.model_profile import MeasuredPiece, ModelProfile
 from autotune.measurements.records import PieceRecord
 from autotune.measurements.store import PROFILE_DIR_VARIABLE, ProfileStore
 from autotune.measurements.timing import Effort
 from autotune.workflows.profiled_device import EMULATED
+from autotune.workflows.profiling import MOST_LOAD_COPY_BYTES, ProfilingWish, Surroundings, run_profiling
 from autotune.workflows.stored_profiles import look_around
 from autotune.workflows.target import DEFAULT_DEVICE
+from runtime.devices.protocol import MemoryUse
 from runtime.units import format_gib
 
 MOST_S = 900
@@ -58,19 +62,9 @@ def measure_cost(entry: CatalogEntry, device: str) -> dict[str, object]:
     """Profile the default request of ``entry`` from nothing in this process, and say what it took."""
     begin_s = time.perf_counter()
     entry.build(entry.configs, entry.default_workload)  # imports the model's classes
-    from phase_watch import LINKS, PhaseWatch, describe_peak  # noqa: PLC0415 - they take seconds, too
-
-    from autotune.workflows.profiling import (  # noqa: PLC0415
-        MOST_LOAD_COPY_BYTES,
-        ProfilingWish,
-        Surroundings,
-        run_profiling,
-    )
-
     libraries_s = time.perf_counter() - begin_s
-    if (
-        device == EMULATED
-    ):  # its times are computed; threads beyond the idle cores wait for each other at every operator
+    if device == EMULATED:
+        # Its times are computed; threads beyond the idle cores would wait for each other at every operator.
         torch.set_num_threads(1)
     before_bytes = _read_status_bytes("VmRSS")
     watch = PhaseWatch()
@@ -85,28 +79,38 @@ def measure_cost(entry: CatalogEntry, device: str) -> dict[str, object]:
         begin_s = time.perf_counter()
         profiled = run_profiling(wish, device, find_device(DEFAULT_DEVICE), around)
         wall_s = time.perf_counter() - begin_s
-    model, node = profiled.model, profiled.node
-    records = [piece.record for piece in model.pieces]
-    largest = max(records, key=count_needed_bytes)
-    layers = [layer for part in model.facts.model.components for stack in part.stacks for layer in stack.layers]
-    layer_bytes = max(layer.run_bytes for layer in layers)
-    needed_bytes = count_needed_bytes(largest) + min(layer_bytes, MOST_LOAD_COPY_BYTES)
-    peaks = {phase: use for phase, use in watch.peaks.items() if use.peak_total_bytes}
-    peak_phase = max(peaks, key=lambda phase: peaks[phase].peak_total_bytes)
     return {
-        "request": model.facts.workload.describe(),
-        "notes": list(model.notes),
+        "request": profiled.model.facts.workload.describe(),
+        "notes": [*profiled.model.notes, *profiled.node.notes],
         "threads": torch.get_num_threads(),
         "wall_s": wall_s,
         "seconds": {"libraries": libraries_s, **watch.seconds, "other": wall_s - sum(watch.seconds.values())},
-        "places": sum(len(piece.places) for piece in model.pieces),
-        "distinct_pieces": len(records),
-        "outcomes": {outcome: _name_pieces(records, outcome) for outcome in ("out_of_memory", "failed", "skipped")},
-        "node_left_out": list(node.notes),
+        **describe_pieces(profiled.model.pieces),
         "host_peak_bytes": _read_status_bytes("VmHWM") - before_bytes,
+        **describe_memory(profiled.model, watch.peaks),
+    }
+
+
+def describe_pieces(pieces: Sequence[MeasuredPiece]) -> dict[str, object]:
+    """How many there are, and which of them were not measured."""
+    missing: dict[str, list[str]] = {outcome: [] for outcome in ("out_of_memory", "failed", "skipped")}
+    for record in (piece.record for piece in pieces):
+        if record.outcome in missing:
+            missing[record.outcome].append(f"{record.component} {record.name}: {record.note}")
+    return {"places": sum(len(piece.places) for piece in pieces), "distinct_pieces": len(pieces), "outcomes": missing}
+
+
+def describe_memory(model: ModelProfile, peaks: Mapping[str, MemoryUse]) -> dict[str, object]:
+    """What the device held by phase, beside what profiling cannot do without."""
+    largest = max((piece.record for piece in model.pieces), key=count_needed_bytes)
+    layers = [layer for part in model.facts.model.components for stack in part.stacks for layer in stack.layers]
+    layer_bytes = max(layer.run_bytes for layer in layers)
+    needed_bytes = count_needed_bytes(largest) + min(layer_bytes, MOST_LOAD_COPY_BYTES)
+    held_bytes = {phase: use.peak_total_bytes for phase, use in peaks.items()}
+    return {
         "device_peaks": {phase: describe_peak(use) for phase, use in peaks.items()},
-        "device_peak_bytes": peaks[peak_phase].peak_total_bytes,
-        "device_peak_phase": peak_phase,
+        "device_peak_bytes": max(held_bytes.values()),
+        "device_peak_phase": max(held_bytes, key=lambda phase: held_bytes[phase]),
         "largest_layer_bytes": layer_bytes,
         "largest_piece": {
             "name": f"{largest.component} {largest.name}",
@@ -115,9 +119,8 @@ def measure_cost(entry: CatalogEntry, device: str) -> dict[str, object]:
             "rise_bytes": largest.rise_bytes,
         },
         "needed_bytes": needed_bytes,
-        "peak_to_needed_ratio": peaks[peak_phase].peak_total_bytes / needed_bytes,
-        "beside_links_ratio": max(use.peak_total_bytes for phase, use in peaks.items() if phase != LINKS)
-        / needed_bytes,
+        "peak_to_needed_ratio": max(held_bytes.values()) / needed_bytes,
+        "beside_links_ratio": max(held for phase, held in held_bytes.items() if phase != LINKS) / needed_bytes,
     }
 
 
@@ -132,10 +135,6 @@ def count_input_bytes(described: str) -> int:
     """Bytes of a tensor as a record describes it (``bfloat16[1, 4096, 3072]``)."""
     dtype, shape = re.fullmatch(r"(\w+)\[(.*)\]", described).groups()
     return int(getattr(torch, dtype).itemsize) * math.prod(int(side) for side in shape.split(",") if side.strip())
-
-
-def _name_pieces(records: Sequence[PieceRecord], outcome: str) -> list[str]:
-    return [f"{record.component} {record.name}: {record.note}" for record in records if record.outcome == outcome]
 
 
 def _read_status_bytes(name: str) -> int:
