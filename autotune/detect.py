@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from autotune.telemetry.survey import GpuSurvey, Surroundings, survey_gpus
 from runtime.errors import InputError
 
+_NEEDED = ("title", "total_bytes", "free_bytes")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectedGpu:
@@ -63,7 +65,8 @@ def _detect(survey: GpuSurvey) -> Detection:
         )
     free = [reading.free_bytes for reading in readings if reading.free_bytes is not None]
     if first.title is None or first.total_bytes is None or len(free) < len(readings):
-        missing = "; ".join(sorted(set(first.unknown.values()))) or "a figure is missing"
+        reasons = (reading.unknown[name] for reading in readings for name in _NEEDED if name in reading.unknown)
+        missing = "; ".join(dict.fromkeys(reasons)) or "a figure is missing"
         return Detection(gpu=None, reason=f"the driver does not describe its GPU ({missing})")
     gpu = DetectedGpu(
         title=first.title,

@@ -193,7 +193,7 @@ FAKE_NVML = """
 class NVMLError(Exception):
     pass
 class _Memory:
-    total, free = {total}, {free}
+    total, free, used = {total}, {free}, {used}
 def nvmlInit():
     {init}
 def nvmlShutdown():
@@ -215,10 +215,11 @@ GIB24 = 24_564 * 2**20
     ("changes", "code", "message"),
     [
         ({"init": "raise OSError('broken driver')"}, 0, "broken driver"),
-        ({"count": "0"}, 0, "lists no usable GPU"),
-        ({"total": "0", "free": "0"}, 0, "lists no usable GPU"),
-        ({"free": "-5"}, 0, "lists no usable GPU"),
-        ({"count": "2", "names": "[b'NVIDIA GeForce RTX 4090', 'NVIDIA L40S']"}, 2, "name one with --device"),
+        ({"count": "0"}, 0, "the driver lists no card"),
+        ({"total": "0", "free": "0"}, 0, "(nvmlDeviceGetMemoryInfo reports no memory of the device)"),
+        ({"free": "-5"}, 0, "(nvmlDeviceGetMemoryInfo reports no memory of the device)"),
+        ({"used": "2**50"}, 0, "(nvmlDeviceGetMemoryInfo reports figures that exceed the total)"),
+        ({"count": "2", "names": "[b'NVIDIA GeForce RTX 4090', 'NVIDIA L40S']"}, 2, "or name a kind with --device"),
         ({"names": "['NVIDIA GeForce RTX 9999']"}, 2, "name the nearest one with --device"),
         ({"names": "[b'NVIDIA GeForce RTX 4090']"}, 0, "found on this machine"),
     ],
@@ -229,11 +230,13 @@ def test_whatever_the_driver_says_is_an_answer_or_no_gpu(changes, code, message,
         "count": "1",
         "total": str(GIB24),
         "free": str(20 * 2**30),
+        "used": str(2**30),
         "names": "['NVIDIA GeForce RTX 4090']",
     }
     (tmp_path / "pynvml.py").write_text(FAKE_NVML.format(**(settings | changes)))
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "pynvml", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     found, out, err = run_cli("simulate", "--model", "Qwen-Image")
     monkeypatch.delitem(sys.modules, "pynvml", raising=False)
     assert found == code
