@@ -57,10 +57,14 @@ def take_links(links: Iterable[LinkRecord]) -> list[Taken]:
     ]
 
 
-def take_interference(records: Iterable[InterferenceRecord]) -> list[Taken]:
-    """The four timings of each record."""
+def take_interference(records: Sequence[InterferenceRecord]) -> list[Taken]:
+    """The four timings of each record; with the load in their names where there are several."""
     return [
-        Taken(name=f"{record.load}: {what}", timing=timing, disturbances=record.disturbances)
+        Taken(
+            name=what if len(records) == 1 else f"{record.load}: {what}",
+            timing=timing,
+            disturbances=record.disturbances,
+        )
         for record in records
         for what, timing in (
             ("compute", record.compute_alone),

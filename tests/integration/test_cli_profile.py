@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 
 import pytest
 from profile_builders import (
@@ -21,8 +22,10 @@ from profile_builders import (
 )
 
 from autotune.capture_cache import find_facts_key, load_model_facts
+from autotune.cli.show_profile import show_measured
 from autotune.detect import DetectedGpu, Detection
 from autotune.measurements.model_profile import MeasuredPiece, RunOptions
+from autotune.measurements.records import LinkKind
 from autotune.measurements.store import ProfileStore
 from runtime.plan_document import load_plan
 
@@ -71,6 +74,21 @@ def test_show_of_a_node_has_links_interference_and_sources(run_cli, tmp_path):
     assert code == 0
     for text in ("pinned", "toy transformer blocks[0]", "+20.0 %", "read before and after", "kernel does not say"):
         assert text in words(out)
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_the_short_form_says_what_it_means_before_the_tables_and_fits_the_terminal(columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", columns)
+    links = [build_link(kind, size, 2e9) for kind in get_args(LinkKind) for size in (2**30, 6000)]
+    node = build_node_profile(links=tuple(links), interference=(build_interference(),))
+    show_measured(build_model_profile(), node, ["A request computes 36 ms"])
+    out = capsys.readouterr().out
+    titles = ("A request computes", "transformer: 36 ms", "Links of", "Reads of", "Interference", "Budgets")
+    places = [out.find(title) for title in titles]
+    assert places == sorted(places)
+    assert places[0] > 0
+    assert max(map(len, out.splitlines())) <= int(columns)
+    assert "2.00 / 2.00" in out
 
 
 def test_show_without_a_file_lists_the_store_and_names_damaged_files(run_cli, store):
