@@ -48,6 +48,7 @@ class Bench:
         watch: looks at the device around each measurement.
         keeper: of the records.
         notify: told what is measured next, in a few words.
+        cold_bytes: of the buffer that is written before a layer is run, see ``cold_start``; 0 for none.
     """
 
     device: Device
@@ -55,6 +56,7 @@ class Bench:
     watch: Watch
     keeper: RecordKeeper
     notify: Callable[[str], None]
+    cold_bytes: int = 0
 
 
 class LeftOut:

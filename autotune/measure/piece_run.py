@@ -15,6 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from autotune.live_components import fill_module
 from autotune.measure.bench import Bench
 from autotune.measure.call_template import fill_template, list_tensors, random_tensors
+from autotune.measure.cold_start import cold_start
 from autotune.measure.piece_capture import AROUND, CapturedPiece, Place
 from autotune.measure.timing import time_on_device
 from autotune.measurements.model_profile import RunOptions
@@ -210,8 +211,8 @@ def _measure_call(label: Label, call: Callable[[], object], settings: RunSetting
         call()
     device.synchronize()
     memory = device.memory()
-    with device.compute_scope(counts=False):
-        timing = time_on_device(device, label, call, settings.bench.protocol)
+    with device.compute_scope(counts=False), cold_start(device, settings.bench.cold_bytes, call) as cold:
+        timing = time_on_device(device, label, call, settings.bench.protocol, cold)
     return _Figures(
         timing=timing,
         rise_bytes=max(0, memory.peak_bytes[MemoryKind.ACTIVATIONS] - before_bytes),

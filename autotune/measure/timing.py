@@ -2,18 +2,20 @@
 
 One measurement, on the compute lane of the device::
 
-    host     warm-up   sync  inner runs  sync   sync  inner runs  sync       ...  sync  inner runs  sync
-    device  |dropped|       m [r][r][r] m            m [r][r][r] m                     m [r][r][r] m
-                            |<-- 1 -->|              |<-- 2 -->|                       |<-- n -->|
+    host     warm-up   sync  queues a sample     sync   sync  queues a sample     sync   ...
+    device  |dropped|       [cold start] m [r] m             [cold start] m [r] m
+                                         |<1>|                            |<2>|
 
 - ``m`` are marks on the device's clock (events on CUDA, a monotonic clock or computed times elsewhere); the host waits
   for the device before the first and after the second, so nothing else is between them;
 - warm-up runs are not counted: they load kernels, choose algorithms and fill the allocator's pools;
-- short work is run several times between two marks (``inner``), so that what the host takes to launch the first kernel
-  is spread over all: in a pass the host runs ahead and that time is hidden;
-- a sample is the time between two marks over ``inner``; their number is doubled until the median's interval is narrow
-  enough, or until the count or the time that the protocol allows is used up, which the timing then says. Looking after
-  every sample would stop at intervals that are narrow by chance;
+- layers are run behind a *cold start* (``autotune.measure.cold_start``): caches hold something else, and the card is
+  busy until the host has queued the run, as both are in a pass;
+- copies and other short work are run several times between two marks (``inner``) instead, so that what the host takes
+  for the first one is spread over all;
+- a sample is the time between two marks, over ``inner`` where there are several; their number is doubled until the
+  median's interval is narrow enough, or until the count or the time that the protocol allows is used up, which the
+  timing then says. Looking after every sample would stop at intervals that are narrow by chance;
 - the device's conditions are read before and after. A run that was disturbed keeps its figures and says by what.
 
 The ceiling to compare a figure with (counted operations over the time, bytes over the time) belongs to the record of
@@ -99,11 +101,24 @@ def time_repeatedly(
         wanted = min(2 * wanted, protocol.most_count)
 
 
-def time_on_device(device: Device, label: Label, work: Callable[[], object], protocol: TimingProtocol) -> Timing:
-    """Time ``work``, which computes on ``device``; an emulated device makes it last as long as ``label`` should."""
+def time_on_device(
+    device: Device,
+    label: Label,
+    work: Callable[[], object],
+    protocol: TimingProtocol,
+    cold: Callable[[], None] | None = None,
+) -> Timing:
+    """Time ``work``, which computes on ``device``; an emulated device makes it last as long as ``label`` should.
+
+    ``cold`` is called before every sample, which is one run then.
+    """
+    if cold is not None:
+        protocol = replace(protocol, least_span_s=0.0)
 
     def run(times: int) -> float:
         begin_sample(device)
+        if cold is not None:
+            cold()
         begin = device.mark()
         for _ in range(times):
             device.begin_run(label)

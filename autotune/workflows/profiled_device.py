@@ -13,6 +13,7 @@ import torch
 from autotune.catalog.built_component import ComponentBuilder
 from autotune.hardware import DevicePreset
 from autotune.machine import read_machine
+from autotune.measure.cold_start import CARD_BYTES, PROCESSOR_BYTES
 from autotune.measure.piece_capture import capture_run
 from autotune.measure.piece_run import label_of
 from autotune.measure.timing import PROTOCOLS, TimingProtocol
@@ -38,6 +39,7 @@ class ProfiledDevice:
         name: as people type it, with its number.
         kind: of the device.
         is_exact: whether its times are computed, so that one sample says all.
+        cold_bytes: see ``Bench``.
         notes: what people should know of it, one sentence each.
     """
 
@@ -45,6 +47,7 @@ class ProfiledDevice:
     name: str
     kind: DeviceKind
     is_exact: bool = False
+    cold_bytes: int = 0
     notes: tuple[str, ...] = field(default=())
 
     def choose_protocol(self, effort: Effort) -> TimingProtocol:
@@ -83,13 +86,13 @@ def open_profiled_device(name: str, like: DevicePreset, builders: Mapping[str, C
     notes = (
         () if identity is not None and identity.uuid is not None else (f"this torch tells no UUID of {device.name}",)
     )
-    return ProfiledDevice(device=device, name=device.name, kind=kind, notes=notes)
+    return ProfiledDevice(device=device, name=device.name, kind=kind, cold_bytes=CARD_BYTES, notes=notes)
 
 
 def _open_cpu() -> ProfiledDevice:
     kind = DeviceKind(backend="cpu", title=read_machine().cpu, memory_bytes=0)
     note = "a processor has no memory of its own: copies to it are copies within memory, nothing is pinned"
-    return ProfiledDevice(device=open_device(CPU), name=CPU, kind=kind, notes=(note,))
+    return ProfiledDevice(device=open_device(CPU), name=CPU, kind=kind, cold_bytes=PROCESSOR_BYTES, notes=(note,))
 
 
 def _emulate(like: DevicePreset, builders: Mapping[str, ComponentBuilder]) -> ProfiledDevice:

@@ -168,13 +168,22 @@ def run_profiling(wish: ProfilingWish, device: str, like: DevicePreset, around: 
     try:
         with open_nvml():  # kept open, so that every look at the card is quick
             readings = read_node(target.device, free_before_bytes=free_before_bytes)
-            uuid = None if isinstance(readings.gpu, Unknown) else readings.gpu.uuid
-            watch = Watch(lambda: around.read_conditions(uuid), around.now)
+            watch = Watch(_choose_reader(target, readings, around), around.now)
             node, node_kept = profile_node(wish, request, target, readings, watch, around)
             model, model_kept = profile_model(wish, request, target, watch, around)
     finally:
         target.device.close()
     return Profiled(model=model, node=node, model_kept=model_kept, node_kept=node_kept)
+
+
+def _choose_reader(
+    target: ProfiledDevice, readings: NodeReadings, around: Surroundings
+) -> Callable[[], DeviceConditions]:
+    """Reads the conditions of the device; computed times depend on none."""
+    if target.is_exact:
+        return lambda: DeviceConditions(at_s=0.0)
+    uuid = None if isinstance(readings.gpu, Unknown) else readings.gpu.uuid
+    return lambda: around.read_conditions(uuid)
 
 
 def _read_free_bytes() -> int | None:
@@ -299,4 +308,5 @@ def _make_bench(
         watch=watch,
         keeper=keeper,
         notify=notify,
+        cold_bytes=target.cold_bytes,
     )
