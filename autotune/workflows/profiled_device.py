@@ -112,7 +112,7 @@ def _emulate(like: DevicePreset, builders: Mapping[str, ComponentBuilder]) -> Pr
         tracks_activations=True,
     )
     kind = DeviceKind(backend="emulated", title=f"emulated {like.title}", memory_bytes=like.memory_bytes)
-    note = f"nothing here was measured on a card: layers and copies last as long as is estimated for a {like.title}"
+    note = f"nothing here was measured on a card: layers and copies last as long as is estimated for the {like.title}"
     return ProfiledDevice(device=device, name=EMULATED, kind=kind, is_exact=True, notes=(note,))
 
 

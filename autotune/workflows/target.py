@@ -158,7 +158,7 @@ def target_of_profile(
 
 def choose_cap(device: DeviceSummary, asked_bytes: int | None, free_bytes: int | None = None) -> CapSummary:
     """The smallest of what was asked for, what is free, and what one process can use of the card."""
-    limits = [(device.usable_vram_bytes, f"what one process can use of a {device.title}")]
+    limits = [(device.usable_vram_bytes, f"what one process can use of the {device.title}")]
     if free_bytes is not None:
         limits.append((free_bytes, "what is free on this machine's GPU now"))
     if asked_bytes is not None:
