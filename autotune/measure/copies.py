@@ -55,12 +55,12 @@ def queue_pinned(device: Device, buffers: CopyBuffers, size_bytes: int) -> Queue
 
 
 def queue_back(device: Device, buffers: CopyBuffers, size_bytes: int) -> QueueCopy:
-    """What queues copies to pinned memory.
+    """What queues copies to pinned memory; from where those to the device go, so that one buffer there does for both.
 
     Raises:
         DeviceError: there is no memory for them.
     """
-    moves = [(buffers.pinned("back", size_bytes), buffers.on_device("back", size_bytes))]
+    moves = [(buffers.pinned("back", size_bytes), buffers.on_device("to", size_bytes))]
     return lambda: device.queue_back(moves, LABEL)
 
 

@@ -55,8 +55,8 @@ def measure_links(
 ) -> LinkFindings:
     """Measure copies at every size of ``choose_sizes``, and reads of the file ``path``.
 
-    Host memory of up to five times a size and device memory of twice a size are held meanwhile, and given back in every
-    case.
+    Host memory of up to five times a size and device memory of one size, 32 MiB at least, are held meanwhile, and given
+    back in every case.
 
     Args:
         bench: what is measured with.
