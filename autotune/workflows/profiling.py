@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from autotune.catalog.built_component import CapturedComponent, ComponentBuilder
 from autotune.catalog.entry import CatalogEntry, SettledWorkload
 from autotune.hardware import DevicePreset
 from autotune.measure.bench import Bench
+from autotune.measure.copies import COPY_TIMERS
 from autotune.measure.heaviest_layer import find_heaviest_layer
+from autotune.measure.links import choose_sizes
 from autotune.measure.model import measure_component, put_into_facts
 from autotune.measure.node import measure_node
 from autotune.measure.node_readings import NodeReadings, derive_fingerprint, read_node
@@ -44,6 +47,9 @@ from runtime.units import MIB
 
 MOST_LAYER_SIZES = 6
 """Sizes of copies beyond these are read off between the measured ones."""
+
+NODE_SHARE = 0.3
+"""Of the whole time, about what the node takes; for the display of the rest."""
 
 MOST_LOAD_COPY_BYTES = 256 * MIB
 """Copies beside compute need no more: what each does to the other does not depend on how long a copy is."""
@@ -209,8 +215,12 @@ def profile_node(
     conditions = Conditions(kind=target.kind, versions=dict(around.versions), node=fingerprint)
     journal = open_journal(around.store.journal_folder, conditions)
     keeper = JournalKeeper(journal, wish.effort, anew=wish.anew)
-    bench = _make_bench(wish, target, keeper, watch, lambda text: around.notify(text, 0.0))
     sizes = choose_layer_sizes(request.facts)
+    steps = len(choose_sizes(sizes, None)) * len(COPY_TIMERS)
+    done = itertools.count()
+    bench = _make_bench(
+        wish, target, keeper, watch, lambda text: around.notify(text, NODE_SHARE * min(1.0, next(done) / steps))
+    )
     settings = RunSettings(bench=bench, options=wish.options, seed=wish.seed)
     loads = []
     if (component := _find_busiest(request)) is not None:
@@ -269,7 +279,7 @@ def profile_model(
     for position, (name, build) in enumerate(request.builders.items()):
 
         def notify(text: str, share: float, position: int = position) -> None:
-            around.notify(text, (position + share) / count)
+            around.notify(text, NODE_SHARE + (1 - NODE_SHARE) * (position + share) / count)
 
         bench = _make_bench(wish, target, keeper, watch, lambda _: None)
         settings = RunSettings(bench=bench, options=wish.options, seed=wish.seed)
