@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -82,16 +82,16 @@ def measure(  # noqa: PLR0913 - one parameter per option
     if like is not None and device != "emulated":
         raise InputError("--like says how fast an emulated card is: leave it out, or give --device emulated")
     entry = find_model(model or opt.DEFAULT_MODEL)
-    shape: dict[str, Any] = {
-        "width": width,
-        "height": height,
-        "frames": frames,
-        "steps": steps,
-        "prompt_tokens": prompt_tokens,
-        "batch": batch,
-        "recipe": recipe,
-    }
-    workload = opt.build_workload(entry.name, **shape)
+    workload = opt.build_workload(
+        entry.name,
+        width=width,
+        height=height,
+        frames=frames,
+        steps=steps,
+        prompt_tokens=prompt_tokens,
+        batch=batch,
+        recipe=recipe,
+    )
     effort = Effort.QUICK if quick else Effort.THOROUGH if thorough else Effort.DEFAULT
     try:
         from autotune.workflows.profiling import ProfilingWish, Surroundings, run_profiling  # noqa: PLC0415
