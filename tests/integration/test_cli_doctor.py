@@ -7,10 +7,12 @@ import sys
 
 import pytest
 from fake_nvml import LOST, NOT_SUPPORTED, FakeCard, FakeNvml, big_card, mig_card, process, small_card, uuid_of
+from profile_builders import build_model_profile
 from trees import build_tree, gib, read_tree, stat_text
 
 from autotune.cli.commands import doctor as command
 from autotune.host_memory import read_host_memory
+from autotune.measurements.store import ProfileStore
 from autotune.telemetry.survey import Surroundings
 from autotune.workflows.doctor import gather_machine
 from runtime.units import GIB
@@ -22,10 +24,11 @@ LIST = "CUDA_VISIBLE_DEVICES"
 def diagnose(run_cli, monkeypatch, tmp_path):
     """``autotune doctor`` on a fake machine; returns standard output on one line, and at its own width."""
 
-    def run(nvml, *, host=None, columns=120, profiles=(), arguments=(), **environ):
+    def run(nvml, *, host=None, columns=120, arguments=(), **environ):
         host = host or read_tree(tmp_path)
         where = Surroundings(load_nvml=lambda: nvml, environ=environ, host=host)
-        monkeypatch.setattr(command, "gather_machine", lambda: gather_machine(where, profiles))
+        monkeypatch.setattr(command, "gather_machine", lambda profiles: gather_machine(where, profiles))
+        monkeypatch.setenv("AUTOTUNE_PROFILE_DIR", str(tmp_path / "store"))
         monkeypatch.setenv("COLUMNS", str(columns))
         code, out, err = run_cli("doctor", *arguments)
         assert (code, err) == (0, "")
@@ -105,8 +108,17 @@ def test_a_lost_card_is_no_reason_to_install_a_driver(diagnose):
 
 
 def test_a_quiet_machine_has_no_problems(diagnose):
-    words, _ = diagnose(FakeNvml(big_card()), profiles=["H3 was profiled here yesterday."])
-    assert "H3 was profiled here yesterday. No problems were found." in words
+    words, _ = diagnose(FakeNvml(big_card()))
+    assert "No problems were found." in words
+
+
+def test_stored_profiles_are_named_with_their_age_and_whether_they_are_valid(diagnose, tmp_path):
+    words, _ = diagnose(FakeNvml(big_card()))
+    assert "No profiles are stored: `autotune profile --model MODEL` measures" in words
+    ProfileStore(tmp_path / "store").save_model(build_model_profile())
+    words, _ = diagnose(FakeNvml(big_card()))
+    assert "Profile of toy on emulated card" in words
+    assert "today; valid here." in words
 
 
 def test_host_limits_name_their_rule_and_the_servers_own_figure(diagnose, tmp_path):

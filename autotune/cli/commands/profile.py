@@ -12,13 +12,13 @@ from autotune.cli.console import print_error, print_json, print_lines, print_tab
 from autotune.cli.measured_inputs import look_here
 from autotune.cli.options import JsonOption
 from autotune.cli.show_profile import show_model, show_node
+from autotune.cli.stored_listing import Listed, list_stored
 from autotune.measurements.difference import Difference, compare_model_profiles, compare_node_profiles
 from autotune.measurements.model_profile import FORMAT as MODEL_FORMAT
 from autotune.measurements.model_profile import ModelProfile, load_model_profile
 from autotune.measurements.node_profile import FORMAT as NODE_FORMAT
 from autotune.measurements.node_profile import NodeProfile, load_node_profile
-from autotune.measurements.store import ProfileStore, Stored, find_profile_dir
-from autotune.measurements.validity import Verdict, describe_age, describe_kind
+from autotune.measurements.store import ProfileStore, find_profile_dir
 from autotune.workflows.profile_judgement import judge_here
 from reports.profile_difference import difference_table
 from runtime.documents import read_format
@@ -94,45 +94,30 @@ def _show_difference(difference: Difference) -> None:
 
 def _show_stored(now: datetime, *, as_json: bool) -> None:
     store = ProfileStore(find_profile_dir())
-    stored: list[Stored[ModelProfile] | Stored[NodeProfile]] = [*store.list_models(), *store.list_nodes()]
-    here = look_here(now)
-    verdicts = [judge_here(item.profile, here) for item in stored]
+    listed = list_stored(store, now)
     for problem in store.problems:
         print_error(f"warning: {problem}")
     if as_json:
-        print_json([_as_plain(item, verdict) for item, verdict in zip(stored, verdicts, strict=True)])
+        print_json([_as_plain(each) for each in listed])
         return
-    if not stored:
+    if not listed:
         print_lines([f"No profiles are stored in {store.folder}: `autotune profile --model MODEL` measures them."])
         return
-    for item, verdict in zip(stored, verdicts, strict=True):
-        print_lines([_describe(item.profile)])
-        print_lines([f"measured {describe_age(item.profile.measured_at, now)}; {_answer(verdict)}"], bullet="  ")
-        print_lines([item.path.name, ""], bullet="  ")
+    for each in listed:
+        print_lines([each.title])
+        print_lines([each.describe_state(now)], bullet="  ")
+        print_lines([each.item.path.name, ""], bullet="  ")
     print_lines([f"They are in {store.folder}."])
 
 
-def _answer(verdict: Verdict) -> str:
-    return "valid here" if verdict.is_valid else f"not valid here: {'; '.join(verdict.reasons)}"
-
-
-def _describe(profile: ModelProfile | NodeProfile) -> str:
-    if isinstance(profile, NodeProfile):
-        return f"node, {profile.node.device}: {describe_kind(profile.node.kind)}"
-    facts = profile.facts
-    name = f"{facts.model.name} {facts.variant}".strip()
-    return f"{name} on {describe_kind(profile.kind)}: {facts.workload.describe()}"
-
-
-def _as_plain(item: Stored[ModelProfile] | Stored[NodeProfile], verdict: Verdict) -> dict[str, object]:
-    profile = item.profile
-    is_node = isinstance(profile, NodeProfile)
+def _as_plain(listed: Listed) -> dict[str, object]:
+    profile = listed.item.profile
     return {
-        "file": str(item.path),
-        "format": NODE_FORMAT if is_node else MODEL_FORMAT,
-        "of": _describe(profile),
+        "file": str(listed.item.path),
+        "format": NODE_FORMAT if isinstance(profile, NodeProfile) else MODEL_FORMAT,
+        "of": listed.title,
         "measured_at": profile.measured_at,
-        "is_valid": verdict.is_valid,
-        "reasons": verdict.reasons,
-        "warnings": verdict.warnings,
+        "is_valid": listed.verdict.is_valid,
+        "reasons": listed.verdict.reasons,
+        "warnings": listed.verdict.warnings,
     }
