@@ -51,11 +51,13 @@ class PhaseWatch:
     Attributes:
         seconds: by phase.
         peaks: by phase: the use of device memory in that stretch between two releases that held the most.
+        cold_bytes: what the device holds to begin runs with cold caches; known once it was opened.
     """
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PHASES, 0.0)
         self.peaks: dict[str, MemoryUse] = {}
+        self.cold_bytes = 0
         self._open: list[str] = []
         self._since_s = 0.0
         self._device: _RecordedDevice | None = None
@@ -111,6 +113,7 @@ class PhaseWatch:
     def _record(self, opened: Callable[..., ProfiledDevice]) -> Callable[..., ProfiledDevice]:
         def call(*args: object, **kwargs: object) -> ProfiledDevice:
             target = opened(*args, **kwargs)
+            self.cold_bytes = target.cold_bytes
             self._device = _RecordedDevice(target.device, self)
             return replace(target, device=self._device)
 

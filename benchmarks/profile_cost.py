@@ -9,9 +9,9 @@ Where the smallest one still takes too long, a request that no server would take
 - ``host_peak_bytes``: growth of the process's peak (VmHWM) over what it held before the model was asked for.
 - ``device_peaks``: by phase. Activations count in one call of each piece; beside copies they do not.
 - ``needed_bytes``: what profiling cannot do without: the weights of the piece that needs most, its inputs, what a call
-  of it allocates, and one buffer for the copies beside it. ``peak_to_needed_ratio`` is the highest peak over that, and
-  ``beside_links_ratio`` the same without the phase of links, which holds no piece and two buffers of each size that it
-  copies: of the largest layer, or of 256 MiB.
+  of it allocates, and one buffer beside it, for copies or to write through so that caches are cold.
+- ``peak_to_needed_ratio``: the highest peak over that. ``beside_links_ratio``: the same without the phase of links,
+  which holds no piece, but two buffers of the largest size that it copies (that of a layer, 256 MiB at least).
 
 The table goes to stderr; the last line is one JSON object. Exit status 1 if a model could not be profiled, or if one
 of its pieces failed.
@@ -51,7 +51,6 @@ from autotune.workflows.profiled_device import EMULATED
 from autotune.workflows.profiling import MOST_LOAD_COPY_BYTES, ProfilingWish, Surroundings, run_profiling
 from autotune.workflows.stored_profiles import look_around
 from autotune.workflows.target import DEFAULT_DEVICE
-from runtime.devices.protocol import MemoryUse
 from runtime.units import format_gib
 
 MOST_S = 900
@@ -87,7 +86,7 @@ def measure_cost(entry: CatalogEntry, device: str) -> dict[str, object]:
         "seconds": {"libraries": libraries_s, **watch.seconds, "other": wall_s - sum(watch.seconds.values())},
         **describe_pieces(profiled.model.pieces),
         "host_peak_bytes": _read_status_bytes("VmHWM") - before_bytes,
-        **describe_memory(profiled.model, watch.peaks),
+        **describe_memory(profiled.model, watch),
     }
 
 
@@ -100,15 +99,16 @@ def describe_pieces(pieces: Sequence[MeasuredPiece]) -> dict[str, object]:
     return {"places": sum(len(piece.places) for piece in pieces), "distinct_pieces": len(pieces), "outcomes": missing}
 
 
-def describe_memory(model: ModelProfile, peaks: Mapping[str, MemoryUse]) -> dict[str, object]:
+def describe_memory(model: ModelProfile, watch: PhaseWatch) -> dict[str, object]:
     """What the device held by phase, beside what profiling cannot do without."""
     largest = max((piece.record for piece in model.pieces), key=count_needed_bytes)
     layers = [layer for part in model.facts.model.components for stack in part.stacks for layer in stack.layers]
     layer_bytes = max(layer.run_bytes for layer in layers)
-    needed_bytes = count_needed_bytes(largest) + min(layer_bytes, MOST_LOAD_COPY_BYTES)
-    held_bytes = {phase: use.peak_total_bytes for phase, use in peaks.items()}
+    beside_bytes = max(min(layer_bytes, MOST_LOAD_COPY_BYTES), watch.cold_bytes)
+    needed_bytes = count_needed_bytes(largest) + beside_bytes
+    held_bytes = {phase: use.peak_total_bytes for phase, use in watch.peaks.items()}
     return {
-        "device_peaks": {phase: describe_peak(use) for phase, use in peaks.items()},
+        "device_peaks": {phase: describe_peak(use) for phase, use in watch.peaks.items()},
         "device_peak_bytes": max(held_bytes.values()),
         "device_peak_phase": max(held_bytes, key=lambda phase: held_bytes[phase]),
         "largest_layer_bytes": layer_bytes,
