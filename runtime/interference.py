@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from runtime.errors import InputError
 
-_MOST_RATIO = 10.0
+MOST_SLOWDOWN_RATIO = 10.0
+"""What is larger is refused: one of the two then hardly runs at all beside the other, which no schedule is made for."""
 
 
 def check_slowdown(name: str, ratio: float) -> None:
@@ -31,10 +32,10 @@ def check_slowdown(name: str, ratio: float) -> None:
     Raises:
         InputError: ``ratio`` is negative, infinite, no number, or too large to be meant.
     """
-    if not (math.isfinite(ratio) and 0 <= ratio <= _MOST_RATIO):
+    if not (math.isfinite(ratio) and 0 <= ratio <= MOST_SLOWDOWN_RATIO):
         raise InputError(
-            f"{name} is {ratio}: a slowdown is a share from 0 (none) to {_MOST_RATIO:g} (takes {_MOST_RATIO + 1:g} "
-            "times as long)"
+            f"{name} is {ratio}: a slowdown is a share from 0 (none) to {MOST_SLOWDOWN_RATIO:g} (takes "
+            f"{MOST_SLOWDOWN_RATIO + 1:g} times as long)"
         )
 
 

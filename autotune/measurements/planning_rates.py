@@ -16,7 +16,7 @@ from autotune.measurements.validity import describe_kind
 from autotune.model_facts import ModelFacts
 from autotune.rates import DEFAULT_DISK_BYTES_PER_S, DEFAULT_DISK_SOURCE, Rates, derive_rates
 from runtime.errors import ProfileError
-from runtime.interference import Interference
+from runtime.interference import MOST_SLOWDOWN_RATIO, Interference
 from runtime.plan_document import Figure
 from runtime.units import format_percent
 
@@ -160,14 +160,18 @@ def _interference(ground: Ground, figures: Figures) -> Interference:
     record = max(own or node.interference, key=_total_slowdown)
     whose = "" if own else ", the largest known; this model's own was not measured"
     source = f"measured on this machine on {record.measured_at[:10] or node.measured_at[:10]} with {record.load}{whose}"
-    return Interference(
-        compute_slowdown_ratio=figures.add(
-            "compute_slowdown_ratio", record.compute_slowdown_ratio, SHARE, source, is_measured=True
-        ),
-        copy_slowdown_ratio=figures.add(
-            "copy_slowdown_ratio", record.copy_slowdown_ratio, SHARE, source, is_measured=True
-        ),
-    )
+    slowdowns = {name: getattr(record, name) for name in ("compute_slowdown_ratio", "copy_slowdown_ratio")}
+    return Interference(**{name: _add_slowdown(figures, name, ratio, source) for name, ratio in slowdowns.items()})
+
+
+def _add_slowdown(figures: Figures, name: str, measured_ratio: float, source: str) -> float:
+    """The measured slowdown, or the most that can be planned with, and then that is said."""
+    ratio = min(measured_ratio, MOST_SLOWDOWN_RATIO)
+    if ratio < measured_ratio:
+        source += (
+            f"; it was {format_percent(measured_ratio)}, more than the {format_percent(ratio)} that plans count with"
+        )
+    return figures.add(name, ratio, SHARE, source, is_measured=True)
 
 
 def _total_slowdown(record: InterferenceRecord) -> float:

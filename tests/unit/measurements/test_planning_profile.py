@@ -14,6 +14,7 @@ from profile_builders import (
     build_links,
     build_model_profile,
     build_node_profile,
+    timed,
     with_measured_work,
 )
 
@@ -22,6 +23,7 @@ from autotune.measurements.model_profile import DeviceKind
 from autotune.measurements.planning import build_planning_profile, build_profile_with_links
 from autotune.rates import derive_rates
 from runtime.errors import ProfileError
+from runtime.interference import Interference
 
 PRESET = find_device("rtx-4090")
 MODEL = build_model_profile(measured_at=NOW.isoformat())
@@ -78,6 +80,16 @@ def test_links_alone_go_beside_the_presets_compute():
     assert profile.rates.pinned_bytes_per_s == pytest.approx(2e6)
     assert "compute from datasheet rates, not measured" in profile.device.origin
     assert "matmul_flops_per_s.bfloat16" not in profile.device.measured
+
+
+@pytest.mark.parametrize("alone_s", [1.0, 5e-324], ids=["13 times as long", "beyond any number"])
+def test_interference_beyond_what_can_be_planned_with_is_capped_and_said_so(alone_s):
+    record = replace(build_interference(compute_ratio=12.0, copy_ratio=0.25), compute_alone=timed(alone_s))
+    profile = build_planning_profile(MODEL, replace(NODE, interference=(record,)), None, now=NOW)
+    assert profile.rates.interference == Interference(compute_slowdown_ratio=10.0, copy_slowdown_ratio=0.25)
+    sources = {name: figure.source for name, figure in profile.device.figures.items()}
+    assert "that plans count with" in sources["compute_slowdown_ratio"]
+    assert "that plans count with" not in sources["copy_slowdown_ratio"]
 
 
 def test_interference_is_that_of_this_model_or_else_the_largest_known():
