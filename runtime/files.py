@@ -1,4 +1,4 @@
-"""Reads files that a user names: regular ones of a sensible size, and nothing that waits or never ends."""
+"""Files that a user names: read if they are regular and of a sensible size, and their names as text."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def read_file(path: str | Path) -> bytes:
     if len(content) > MOST_BYTES:
         raise OSError(f"it is larger than {MOST_BYTES:,} bytes")
     return content
+
+
+def as_text(name: object) -> str:
+    """``name``, of a file as a rule, as it can be written anywhere: bytes that are no text become escapes."""
+    return str(name).encode("utf-8", "backslashreplace").decode()

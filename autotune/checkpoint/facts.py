@@ -12,10 +12,11 @@ from autotune.catalog.registry import find_model
 from autotune.checkpoint.families import apply_checkpoint, find_family
 from autotune.checkpoint.pipeline import CheckpointInventory, read_inventory
 from autotune.checkpoint.signatures import Signature
-from autotune.checkpoint.unknown import as_text, build_unknown_facts
+from autotune.checkpoint.unknown import build_unknown_facts
 from autotune.collector import paused_collector
 from autotune.model_facts import ModelFacts
 from runtime.errors import CheckpointError
+from runtime.files import as_text
 
 
 def load_checkpoint_facts(

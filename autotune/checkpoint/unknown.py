@@ -17,6 +17,7 @@ from autotune.checkpoint.stacks import LayerList, LayerSplit
 from autotune.model_facts import ModelFacts
 from autotune.work import GroupWork, UseWork, Work
 from autotune.workload import Workload
+from runtime.files import as_text
 from runtime.model_spec import ComponentSpec, LayerSpec, ModelSpec, PassGroup, RequestSpec, StackSpec, UseSpec
 from runtime.residency import Mode
 
@@ -67,7 +68,7 @@ def build_unknown_facts(inventory: CheckpointInventory, shape: Mapping[str, Any]
     # Some work, however little, keeps a ratio of two latencies a number where every weight stays on the device.
     work[-1] = replace(work[-1], outside=Work(other_bytes=float(frames_bytes)))
     return ModelFacts(
-        model=ModelSpec(name=as_text(str(inventory.path)), components=tuple(specs.values())),
+        model=ModelSpec(name=as_text(inventory.path), components=tuple(specs.values())),
         workload=workload,
         request=RequestSpec(uses=uses),
         work=tuple(work),
@@ -75,11 +76,6 @@ def build_unknown_facts(inventory: CheckpointInventory, shape: Mapping[str, Any]
         source="checkpoint",
         notes=(*_list_notes(workload, dits, specs), *list_gaps(splits), *inventory.warnings),
     )
-
-
-def as_text(text: str) -> str:
-    """``text`` as it can be written anywhere: a path may hold bytes that are no text."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def find_dits(components: Sequence[CheckpointComponent]) -> list[CheckpointComponent]:

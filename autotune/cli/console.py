@@ -17,6 +17,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from reports.tables import Table
+from runtime.files import as_text
 
 # Output that goes to a file or a pipe is not cut to the 80 columns that terminals once had.
 _PIPED_WIDTH = 120
@@ -54,7 +55,8 @@ def show_steps() -> Iterator[Steps]:
 
 def print_json(value: object) -> None:
     """``value`` as indented JSON on standard output."""
-    _write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    plain = _make_encodable(msgspec.to_builtins(value))
+    _write(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
 
 
 def print_table(table: Table) -> None:
@@ -112,6 +114,15 @@ def print_error(text: str) -> None:
 def _make_visible(text: str) -> str:
     """``text`` with control characters as escapes: a name from a file must not steer the terminal."""
     return "".join(part if part.isprintable() or part == "\n" else ascii(part)[1:-1] for part in text)
+
+
+def _make_encodable(value: object) -> object:
+    """``value``, built-in objects alone, with file names in it that are no text made one."""
+    if isinstance(value, str):
+        return as_text(value)
+    if isinstance(value, dict):
+        return {_make_encodable(key): _make_encodable(item) for key, item in value.items()}
+    return [_make_encodable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _write(text: str) -> None:

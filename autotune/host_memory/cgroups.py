@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import PurePosixPath
 
-from autotune.host_memory.tree import ControlFiles, lines_of, show
+from autotune.host_memory.tree import ControlFiles, lines_of
+from runtime.files import as_text
 
 _CGROUP_FILE = PurePosixPath("/proc/self/cgroup")
 _MOUNT_FILE = PurePosixPath("/proc/self/mountinfo")
@@ -76,7 +77,7 @@ def _read_own_paths(files: ControlFiles) -> dict[Version, str]:
         number, _, rest = line.partition(":")
         controllers, separator, path = rest.partition(":")
         if not separator or not path.startswith("/") or path.count("/") > MOST_LEVELS:
-            files.report_unknown(_CGROUP_FILE, f"{show(line[:60])!r} is no line of such a file")
+            files.report_unknown(_CGROUP_FILE, f"{as_text(line[:60])!r} is no line of such a file")
         elif number == "0" and not controllers:
             paths[Version.V2] = path
         elif "memory" in controllers.split(","):
@@ -95,11 +96,11 @@ def _read_mounts(files: ControlFiles) -> Iterator[_Mount]:
         before, separator, after = line.partition(" - ")
         fields, kind = before.split(" "), after.split(" ")
         if not separator or len(fields) < 6 or not fields[4].startswith("/"):
-            files.report_unknown(_MOUNT_FILE, f"{show(line[:60])!r} is no line of such a file")
+            files.report_unknown(_MOUNT_FILE, f"{as_text(line[:60])!r} is no line of such a file")
             continue
         root, point = _unescape(fields[3]), PurePosixPath(_unescape(fields[4]))
         if ".." in point.parts:
-            files.report_unknown(_MOUNT_FILE, f"{show(line[:60])!r} has no mount point")
+            files.report_unknown(_MOUNT_FILE, f"{as_text(line[:60])!r} has no mount point")
         elif kind[0] == "cgroup2":
             yield _Mount(version=Version.V2, point=point, root=root)
         elif kind[0] == "cgroup" and "memory" in kind[-1].split(","):
@@ -116,9 +117,9 @@ def _build_chain(files: ControlFiles, mounts: list[_Mount], own_path: str) -> Ch
     if ".." in own_path.split("/"):
         mount = mounts[0]
         files.report_unknown(
-            _CGROUP_FILE, f"the path {show(own_path)!r} leads out of the mount {show(str(mount.point))}"
+            _CGROUP_FILE, f"the path {as_text(own_path)!r} leads out of the mount {as_text(str(mount.point))}"
         )
-        note = f"{show(own_path)} leads out of the mount, so only the root of the mount is read"
+        note = f"{as_text(own_path)} leads out of the mount, so only the root of the mount is read"
         return Chain(version=mount.version, directories=(mount.point,), note=note)
     for mount in mounts:
         parts = _below_mount_root(own_path, mount.root)
@@ -128,9 +129,9 @@ def _build_chain(files: ControlFiles, mounts: list[_Mount], own_path: str) -> Ch
     parts = tuple(part for part in own_path.split("/") if part)
     for start in range(len(parts)):
         if files.is_directory(mount.point.joinpath(*parts[start:])):
-            return _climb(mount, parts[start:], f"{show(own_path)} was found in part below the mount")
+            return _climb(mount, parts[start:], f"{as_text(own_path)} was found in part below the mount")
     return _climb(
-        mount, (), f"{show(own_path)} is not below the mount, which shows this process's own part of the tree"
+        mount, (), f"{as_text(own_path)} is not below the mount, which shows this process's own part of the tree"
     )
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from autotune.host_memory.cgroups import Version
-from autotune.host_memory.tree import ControlFiles, show
+from autotune.host_memory.tree import ControlFiles
+from runtime.files import as_text
 from runtime.units import format_gib
 
 # v1 writes "no limit" as LONG_MAX rounded down to whole pages of 4 or 64 KiB; no machine comes near a quarter of it.
@@ -83,7 +84,7 @@ def read_limits(files: ControlFiles, version: Version, directory: PurePosixPath)
     for name, limit_bytes in found.items():
         if limit_bytes is not None and limit_bytes < UNLIMITED_FROM_BYTES:
             yield MemoryLimit(
-                directory=show(str(directory)),
+                directory=as_text(directory),
                 file=name,
                 limit_bytes=limit_bytes,
                 usage_bytes=usage_bytes,

@@ -11,6 +11,8 @@ import stat
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
+from runtime.files import as_text
+
 # Control files are small; a mount table of a machine with thousands of containers has a few MiB.
 _MOST_BYTES = 16 * 2**20
 # The kernel refuses to read from /proc/sys into a buffer of megabytes.
@@ -53,7 +55,7 @@ class ControlFiles:
     @property
     def unknown(self) -> tuple[str, ...]:
         """Files that could not be read or understood, with the reason."""
-        return tuple(f"{show(path)}: {reason}" for path, reason in self._unknown.items())
+        return tuple(f"{as_text(path)}: {reason}" for path, reason in self._unknown.items())
 
     def report_unknown(self, path: PurePosixPath, reason: str) -> None:
         """Note that ``path`` is there and its content is not known."""
@@ -95,7 +97,9 @@ class ControlFiles:
             return None
         number = parse_number(text.strip())
         if number is None:
-            self.report_unknown(path, f"{show(text.strip()[:40])!r} is no number of bytes" if text.strip() else "empty")
+            self.report_unknown(
+                path, f"{as_text(text.strip()[:40])!r} is no number of bytes" if text.strip() else "empty"
+            )
         return number
 
     def read_table(self, path: PurePosixPath) -> dict[str, int]:
@@ -108,7 +112,7 @@ class ControlFiles:
             name, _, value = line.partition(" ")
             number = parse_number(value.strip())
             if number is None:
-                self.report_unknown(path, f"{show(line[:40])!r} is no entry of such a file")
+                self.report_unknown(path, f"{as_text(line[:40])!r} is no entry of such a file")
             else:
                 table[name] = number
         if not table:
@@ -127,8 +131,3 @@ def lines_of(text: str) -> list[str]:
 def parse_number(text: str) -> int | None:
     """``text`` as a whole number that is not negative; None when it is none."""
     return int(text) if _NUMBER.fullmatch(text) else None
-
-
-def show(text: str) -> str:
-    """``text`` with bytes that are no text made printable."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -12,6 +12,7 @@ from autotune.measure.watch import Watch
 from autotune.measurements.records import InterferenceRecord, LinkRecord, PieceRecord
 from runtime.devices.protocol import Device
 from runtime.errors import DeviceError
+from runtime.files import as_text
 from runtime.plan_document import Figure
 
 Record = PieceRecord | LinkRecord | InterferenceRecord | Figure
@@ -72,7 +73,7 @@ class LeftOut:
 
     def note(self, title: str, reason: str) -> None:
         """``title`` is left out."""
-        self._titles.setdefault(reason, []).append(title)
+        self._titles.setdefault(as_text(reason), []).append(as_text(title))
 
     @contextmanager
     def unless_measured(self, title: str) -> Iterator[None]:

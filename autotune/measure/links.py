@@ -14,6 +14,7 @@ from autotune.measure.reads import describe_disk, time_cached_reads, time_cold_r
 from autotune.measurements.records import LinkKind, LinkRecord
 from autotune.measurements.timing import Timing
 from runtime.errors import InputError
+from runtime.files import as_text
 from runtime.units import MIB, format_gib
 
 SWEEP_BYTES = tuple(64 * 1024 * 4**power for power in range(7))
@@ -83,7 +84,7 @@ def measure_links(
 
 def link_key(kind: LinkKind, size_bytes: int, path: Path | None = None) -> str:
     """What a link's record is kept under."""
-    return f"{kind}/{size_bytes}" if path is None else f"{kind}/{size_bytes}/{path.resolve()}"
+    return f"{kind}/{size_bytes}" if path is None else f"{kind}/{size_bytes}/{as_text(path.resolve())}"
 
 
 class _Measuring:

@@ -202,3 +202,14 @@ def test_real_copies_on_this_machine_give_a_record_of_every_kind(checkpoint: Pat
     assert all(record.timing.median_s > 0 for record in found.records)
     assert is_empty(device)
     device.close()
+
+
+@pytest.mark.parametrize("size_bytes", [MIB, 1], ids=["read", "left out"])
+def test_a_file_whose_name_is_no_text_is_kept_and_told_with_escapes(size_bytes: int, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9")
+    path.write_bytes(b"x" * size_bytes)
+    keeper = MemoryKeeper()
+    found = measure_links(bench_on(virtual_device(), keeper), [LAYER], most_bytes=MOST, path=path)
+    texts = [*found.left_out, *(key for _, key in keeper.records)]
+    assert any("caf\\udce9" in text for text in texts)
+    assert all(text.encode() for text in texts)
