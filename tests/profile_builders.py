@@ -64,6 +64,13 @@ def build_pieces(times_s, *, noise_ratio=0.0, seed=0):
     )
 
 
+def one_piece_each(*components):
+    """Fields of a model profile that has one piece of each of the components."""
+    records = [build_record(component=name) for name in components]
+    pieces = tuple(MeasuredPiece(record=record, places=(record.name,), calls=1, passes=1) for record in records)
+    return {"components": components, "pieces": pieces}
+
+
 def with_measured_work(facts, layer_s):
     """``facts`` in which every layer took ``layer_s`` when it was measured."""
     work = []

@@ -122,6 +122,12 @@ class ModelProfile:
             raise ProfileError(
                 f"the profile of {self.facts.model.name} has pieces of {', '.join(strange)}, no part of it"
             )
+        unlike = sorted({piece.record.component for piece in self.pieces} ^ set(self.components))
+        if unlike or not self.components:
+            raise ProfileError(
+                f"the profile of {self.facts.model.name} has pieces of other components than it says were profiled "
+                f"({', '.join(unlike) or 'none at all'}): every profiled component has some, and no other has any"
+            )
 
 
 MODEL_PROFILE_KIND = DocumentKind(

@@ -17,6 +17,7 @@ from profile_builders import (
     build_model_profile,
     build_node_profile,
     build_record,
+    one_piece_each,
     save,
     with_measured_work,
 )
@@ -289,8 +290,7 @@ def build_catalog_profile(kind, name="Qwen-Image", **changes):
         "facts": with_measured_work(facts, 1.0),
         "facts_key": find_facts_key(name, facts.workload),
         "kind": kind,
-        "pieces": (),
-        "components": tuple(dict.fromkeys(use.component for use in facts.request.uses)),
+        **one_piece_each(*dict.fromkeys(use.component for use in facts.request.uses)),
         "flops_per_s": {},
     }
     return build_model_profile(**(fields | changes))

@@ -4,7 +4,8 @@ import json
 import os
 
 import pytest
-from profile_builders import build_model_profile, build_node_profile
+from builders import build_component, build_facts
+from profile_builders import build_model_profile, build_node_profile, save
 
 from autotune.measurements.store import ProfileStore
 
@@ -23,3 +24,18 @@ def test_a_store_whose_name_is_no_text_is_listed_with_escapes(run_cli, tmp_path,
     code, out, _ = run_cli("profile", "show", "--json")
     assert code == 0
     assert json.loads(out)[0]["file"] == str(tmp_path / "caf\\udce9" / path.name)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"pieces": []}, {"components": []}, {"pieces": [], "components": []}, {"components": ["transformer", "vae"]}],
+    ids=str,
+)
+def test_a_profile_whose_pieces_are_not_of_what_it_says_was_profiled_is_refused(changes, run_cli, tmp_path):
+    facts = build_facts({"vae": build_component(1), "transformer": build_component(1, is_dit=True)})
+    path = save(build_model_profile(facts=facts), tmp_path / "model.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    for command in (("profile", "show", path), ("profile", "diff", path, path), ("simulate", "--profile", path)):
+        code, _, err = run_cli(*command)
+        assert code == 2
+        assert "pieces of other components than it says were profiled" in err

@@ -13,6 +13,7 @@ from profile_builders import (
     build_node_profile,
     build_pieces,
     build_record,
+    one_piece_each,
     timed,
     with_measured_work,
 )
@@ -33,9 +34,7 @@ def build_two(*, encoder_s, transformer_s):
     facts = build_facts({"encoder": build_component(1), "transformer": build_component(1, is_dit=True, passes=3)})
     timed_facts = [with_measured_work(facts, layer_s) for layer_s in (encoder_s, transformer_s)]
     work = tuple(side.work[at] for at, side in enumerate(timed_facts))
-    return build_model_profile(
-        facts=replace(timed_facts[0], work=work), components=("encoder", "transformer"), pieces=()
-    )
+    return build_model_profile(facts=replace(timed_facts[0], work=work), **one_piece_each("encoder", "transformer"))
 
 
 def test_the_component_that_takes_most_of_a_request_comes_first():
@@ -63,7 +62,7 @@ def test_where_nothing_can_be_pinned_a_streamed_pass_waits_for_its_copies():
 
 def test_components_that_copy_next_to_nothing_are_not_judged():
     facts = build_facts({"vae": build_component(1, passes=1), "transformer": build_component(4, passes=300)})
-    model = build_model_profile(facts=with_measured_work(facts, 1e-3), components=("vae", "transformer"))
+    model = build_model_profile(facts=with_measured_work(facts, 1e-3), **one_piece_each("vae", "transformer"))
     assert [finding.split(" passes of ")[1].split()[0] for finding in find(" passes of ", model)] == ["transformer"]
     assert not find("The pass of vae", model)
 
