@@ -173,7 +173,12 @@ def _compare_pieces(before: ModelProfile, after: ModelProfile) -> tuple[Comparis
 
 
 def _records_by_place(profile: ModelProfile) -> dict[tuple[str, str], PieceRecord]:
-    return {(piece.record.component, place): piece.record for piece in profile.pieces for place in piece.places}
+    # A place that is called in several ways (tiles at an edge) is several pieces, in the same order in every profile.
+    found: dict[tuple[str, str], PieceRecord] = {}
+    for record, place in ((piece.record, place) for piece in profile.pieces for place in piece.places):
+        names = (place, *(f"{place} as called in way {way}" for way in range(2, len(profile.pieces) + 1)))
+        found[next((record.component, name) for name in names if (record.component, name) not in found)] = record
+    return found
 
 
 def _compare_records(

@@ -44,6 +44,18 @@ def test_one_layer_that_became_a_fifth_slower_is_found_and_named(seed, layer):
     assert change.change_ratio == pytest.approx(0.2, abs=0.03)
 
 
+@pytest.mark.parametrize(("slow", "name"), [(0, "blocks[0]"), (1, "blocks[0] as called in way 2")])
+def test_a_place_that_is_called_in_several_ways_is_compared_in_each(slow, name):
+    times = [[3e-3, 5e-3], [3e-3, 5e-3]]
+    times[1][slow] *= 1.2
+    profile = build_model_profile()
+    before, after = (
+        replace(profile, pieces=tuple(piece("blocks[0]", median_s=median_s) for median_s in side)) for side in times
+    )
+    (change,) = compare_model_profiles(before, after).changes
+    assert change.name == f"transformer {name}: time"
+
+
 def test_layers_that_share_one_measurement_in_both_are_one_answer():
     before, after = build_model_profile(), build_model_profile(times_s=(3.3e-3,) * 4)
     (change,) = compare_model_profiles(before, after).changes
