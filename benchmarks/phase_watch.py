@@ -15,7 +15,7 @@ import toy_models  # noqa: F401 - makes the packages importable
 
 from autotune.catalog.built_component import ComponentBuilder
 from autotune.catalog.entry import CatalogEntry
-from autotune.measure import heaviest_layer, model, node, piece_run
+from autotune.measure import heaviest_layer, held_piece, model, node
 from autotune.workflows import profiled_device, profiling
 from autotune.workflows.profiled_device import ProfiledDevice
 from runtime.devices.protocol import Device, MemoryKind, MemoryUse
@@ -37,7 +37,7 @@ _STEPS: tuple[tuple[ModuleType, str, str], ...] = (
     (model, "capture_run", CAPTURE),
     (heaviest_layer, "capture_run", CAPTURE),
     (profiled_device, "capture_run", CAPTURE),
-    (piece_run, "fill_module", WEIGHTS),
+    (held_piece, "fill_module", WEIGHTS),
     (node, "measure_links", LINKS),
     (node, "measure_interference", INTERFERENCE),
     (profiling, "profile_node", BUDGETS),

@@ -10,8 +10,8 @@ Where the smallest one still takes too long, a request that no server would take
 - ``device_peaks``: by phase. Activations count in one call of each piece; beside copies they do not.
 - ``needed_bytes``: what profiling cannot do without: the weights of the piece that needs most, its inputs, what a call
   of it allocates, and one buffer beside it, for copies or to write through so that caches are cold.
-- ``peak_to_needed_ratio``: the highest peak over that. ``beside_links_ratio``: the same without the phase of links,
-  which holds no piece, but two buffers of the largest size that it copies (that of a layer, 256 MiB at least).
+- ``peak_to_needed_ratio``: the highest peak over that; above one only where the largest copy of the sweep, 256 MiB, is
+  larger than all of it.
 
 The table goes to stderr; the last line is one JSON object. Exit status 1 if a model could not be profiled, or if one
 of its pieces failed.
@@ -34,7 +34,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
-from phase_watch import LINKS, PhaseWatch, describe_peak
+from phase_watch import PhaseWatch, describe_peak
 from reporting import describe_command, describe_machine, finish
 from small_requests import REDUCED, ask_small
 from toy_models import ROOT
@@ -120,7 +120,6 @@ def describe_memory(model: ModelProfile, watch: PhaseWatch) -> dict[str, object]
         },
         "needed_bytes": needed_bytes,
         "peak_to_needed_ratio": max(held_bytes.values()) / needed_bytes,
-        "beside_links_ratio": max(held for phase, held in held_bytes.items() if phase != LINKS) / needed_bytes,
     }
 
 
