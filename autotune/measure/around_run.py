@@ -23,7 +23,8 @@ from autotune.measure.call_template import (
     random_tensors,
 )
 from autotune.measure.piece_capture import CallTemplate, CapturedRun
-from autotune.measure.piece_run import RunSettings, run_around
+from autotune.measure.piece_run import run_around
+from autotune.measure.run_settings import RunSettings
 from autotune.measurements.records import PieceRecord
 
 _NOTE = "one whole run with every piece replaced; where the device waits for the host between operators, that counts"

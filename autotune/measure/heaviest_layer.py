@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from autotune.catalog.built_component import ComponentBuilder
+from autotune.measure.held_piece import hold_piece
 from autotune.measure.interference import ComputeLoad
 from autotune.measure.piece_capture import capture_run
-from autotune.measure.piece_run import RunSettings, label_of, piece_on_device
+from autotune.measure.piece_run import label_of
+from autotune.measure.run_settings import RunSettings
 from runtime.errors import InputError
 
 
@@ -20,9 +25,15 @@ def find_heaviest_layer(model: str, build: ComponentBuilder, settings: RunSettin
     if not layers:
         raise InputError(f"{built.spec.name} of {model} runs no layer that copies could be measured beside")
     piece = max(layers, key=lambda piece: piece.work.flops)
+
+    @contextmanager
+    def put_on_device() -> Iterator[Callable[[], object]]:
+        with hold_piece(piece, build().module.get_submodule(piece.place.path), settings) as held:
+            yield held.run
+
     return ComputeLoad(
         key=piece.digest,
         title=f"{model} {built.spec.name} {piece.place.name}",
         label=label_of(built.spec.name, piece.place),
-        open=lambda: piece_on_device(piece, build().module.get_submodule(piece.place.path), settings),
+        open=put_on_device,
     )

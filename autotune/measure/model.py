@@ -10,7 +10,8 @@ from torch import nn
 from autotune.catalog.built_component import BuiltComponent, CapturedComponent, ComponentBuilder
 from autotune.measure.around_run import describe_around, measure_around
 from autotune.measure.piece_capture import CapturedPiece, CapturedRun, capture_run
-from autotune.measure.piece_run import RunSettings, run_piece
+from autotune.measure.piece_run import run_piece
+from autotune.measure.run_settings import RunSettings
 from autotune.measurements.model_profile import MeasuredPiece
 from autotune.measurements.records import PieceRecord
 from autotune.meta_weights import HOST_TABLE_MIN_BYTES

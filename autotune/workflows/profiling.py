@@ -26,7 +26,7 @@ from autotune.measure.links import choose_sizes
 from autotune.measure.model import measure_component, put_into_facts
 from autotune.measure.node import measure_node
 from autotune.measure.node_readings import NodeReadings, derive_fingerprint, read_node
-from autotune.measure.piece_run import RunSettings
+from autotune.measure.run_settings import RunSettings
 from autotune.measure.watch import Watch
 from autotune.measurements.achieved import derive_flops_per_s, derive_memory_bytes_per_s
 from autotune.measurements.journal import Conditions, open_journal

@@ -8,7 +8,7 @@ from torch import nn
 
 from autotune.measure.around_run import describe_around, measure_around
 from autotune.measure.piece_capture import capture_run
-from autotune.measure.piece_run import RunSettings
+from autotune.measure.run_settings import RunSettings
 from runtime.devices.protocol import Label
 
 

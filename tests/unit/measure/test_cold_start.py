@@ -3,6 +3,7 @@
 import pytest
 import torch
 from node_builders import MIB, is_empty, virtual_device
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from autotune.measure.cold_start import cold_start
 from autotune.measure.timing import TimingProtocol, time_on_device
@@ -48,3 +49,24 @@ def test_what_is_written_is_the_whole_buffer():
         begin()
         ((buffer, _),) = device._buffers.values()
         assert torch.count_nonzero(buffer) == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.float8_e4m3fn, torch.complex64])
+def test_inputs_of_every_dtype_are_read_again_after_the_buffer_was_written(dtype):
+    device = virtual_device()
+    inputs = [torch.zeros(4, 6).to(dtype).t(), torch.zeros(()).to(dtype).expand(3), torch.empty(0, dtype=dtype)]
+    with cold_start(device, MIB, lambda: None, inputs) as begin, _Reads() as reads:
+        begin()
+    assert reads.names == ["zero_", "max", "max"]
+
+
+class _Reads(TorchDispatchMode):
+    """Notes the operators that run inside."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))

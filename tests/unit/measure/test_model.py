@@ -12,7 +12,7 @@ from autotune.catalog.entry import SettledWorkload
 from autotune.catalog.qwen_image import DEPLOYMENT
 from autotune.measure.model import estimate_activation_bytes, measure_component, put_into_facts
 from autotune.measure.piece_capture import capture_run
-from autotune.measure.piece_run import RunSettings
+from autotune.measure.run_settings import RunSettings
 from autotune.measure.timing import TimingProtocol
 from autotune.work import Work
 from runtime.errors import InputError

@@ -7,8 +7,10 @@ from shrunken_models import H3
 from torch import nn
 
 from autotune.measure.call_template import list_tensors
+from autotune.measure.held_piece import hold_piece
 from autotune.measure.piece_capture import capture_run
-from autotune.measure.piece_run import RunSettings, label_of, piece_on_device, run_piece
+from autotune.measure.piece_run import label_of, run_piece
+from autotune.measure.run_settings import RunSettings
 from autotune.measurements.model_profile import RunOptions
 from runtime.devices.protocol import Label, MemoryKind
 from runtime.errors import InputError
@@ -110,8 +112,8 @@ def test_the_same_seed_gives_the_same_layer_and_inputs():
     results = []
     for _ in range(2):
         device = virtual_device(tracks_activations=True)
-        with piece_on_device(piece, module, settings_on(device)) as call, device.compute_scope():
-            results.append(call())
+        with hold_piece(piece, module, settings_on(device)) as held, device.compute_scope():
+            results.append(held.run())
     assert torch.equal(*results)
     assert device.memory().live_bytes[MemoryKind.WEIGHTS] == 0
 
