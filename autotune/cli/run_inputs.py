@@ -16,6 +16,7 @@ from autotune.cli.measured_inputs import MeasuredInputs, Request, read_named, re
 from autotune.cli.options import DEFAULT_MODEL, build_workload, optional_bytes, optional_rate
 from autotune.detect import Detection, probe_gpu
 from autotune.measurements.model_profile import FORMAT as MODEL_PROFILE_FORMAT
+from autotune.measurements.node_profile import FORMAT as NODE_PROFILE_FORMAT
 from autotune.model_facts import ModelFacts
 from autotune.profile import Profile, load_profile
 from autotune.workflows.advice import Catalog
@@ -77,8 +78,14 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
         typed = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
         if typed:
             raise InputError(f"--profile already says {', '.join(typed)}: leave out one or the other")
-        if read_format(profile) == MODEL_PROFILE_FORMAT:
+        form = read_format(profile)
+        if form == MODEL_PROFILE_FORMAT:
             return _measured_inputs(read_named(profile, node_profile), limits)
+        if form == NODE_PROFILE_FORMAT:
+            raise InputError(
+                f"{profile} is a node profile, which has no model: give it as --node-profile, beside a "
+                "--profile that has one"
+            )
         saved = load_profile(profile)
         if node_profile is not None:
             raise InputError(_NODE_PROFILE_ALONE)

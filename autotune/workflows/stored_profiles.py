@@ -185,7 +185,7 @@ def _take(models: Search[ModelProfile], nodes: Search[NodeProfile], here: Here, 
 def _take_links(nodes: Search[NodeProfile], here: Here, command: str, why: str) -> Measurements:
     """The links alone."""
     if nodes.found is None:
-        return Measurements(notes=(f"Nothing is measured: {_explain(nodes, 'node')}; {command} measures it",))
+        return Measurements(notes=(f"No link is measured: {_explain(nodes, 'node')}; {command} measures them", why))
     node = nodes.found.profile
     return Measurements(node=node, notes=(describe_node(node, here), *nodes.verdict.warnings, why))
 

@@ -234,7 +234,7 @@ def test_options_that_do_not_go_together_are_refused(run_cli, tmp_path):
     for arguments, message in (
         (("simulate", "--node-profile", node), "--node-profile goes beside --profile"),
         (("simulate", "--profile", model, "--device", "rtx-4090"), "already says --device"),
-        (("simulate", "--profile", node), "is no profile"),
+        (("simulate", "--profile", node), "is a node profile, which has no model"),
         (("table", "--caps", "4GiB"), "give one of the two"),
         (("table", "--caps", "4GiB", "--profile", model, "--sizes", "64x64"), "give one of the two"),
         (("simulate", "--profile", model, "--engine", "topup"), "pinned_bytes_per_s is unknown on emulated card"),

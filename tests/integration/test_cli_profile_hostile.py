@@ -2,12 +2,20 @@
 
 import json
 import os
+import shlex
+from dataclasses import asdict
 
 import pytest
+import typer
 from builders import build_component, build_facts
-from profile_builders import build_model_profile, build_node_profile, save
+from profile_builders import CARD, build_model_profile, build_node_profile, save
 
+from autotune.catalog.registry import find_model
+from autotune.cli.app import app
+from autotune.cli.measured_inputs import Request
+from autotune.detect import DetectedGpu, Detection
 from autotune.measurements.store import ProfileStore
+from autotune.workload import Recipe, Workload
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +47,22 @@ def test_a_profile_whose_pieces_are_not_of_what_it_says_was_profiled_is_refused(
         code, _, err = run_cli(*command)
         assert code == 2
         assert "pieces of other components than it says were profiled" in err
+
+
+def test_the_command_that_is_suggested_is_one_that_can_be_typed():
+    entry = find_model("Wan2.1-T2V-1.3B")
+    workload = Workload(width=320, height=320, frames=5, steps=3, prompt_tokens=7, batch=2, recipe=Recipe.EXACT)
+    program, *typed = shlex.split(Request(entry=entry, workload=workload, variant="x").command("cuda:1").strip("`"))
+    assert (program, typed[0]) == ("autotune", "profile")
+    parameters = typer.main.get_command(app).commands["profile"].make_context("profile", typed[1:]).params
+    assert (parameters["model"], parameters["device"]) == (entry.name, "cuda:1")
+    assert {name: parameters[name] for name in Workload.__dataclass_fields__} == asdict(workload)
+
+
+def test_where_no_variant_is_profiled_that_is_said_beside_what_is_missing(run_cli, monkeypatch):
+    gpu = DetectedGpu(title=CARD.title, memory_bytes=CARD.memory_bytes, free_bytes=CARD.memory_bytes)
+    for place in ("autotune.cli.run_inputs.probe_gpu", "autotune.cli.measured_inputs.probe_gpu"):
+        monkeypatch.setattr(place, lambda *_: Detection(gpu=gpu, reason="a test says so"))
+    code, out, err = run_cli("simulate", "--model", "H3", "--variant", "adaln-online")
+    assert code in {0, 3}
+    assert "variants of a model are not profiled" in " ".join((out + err).split())
