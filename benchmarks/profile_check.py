@@ -34,7 +34,9 @@ from autotune.hardware import find_device
 from autotune.measurements.difference import Difference, compare_model_profiles, compare_node_profiles
 from autotune.measurements.store import ProfileStore
 from autotune.measurements.timing import Effort
-from autotune.workflows.profiling import Profiled, ProfilingWish, Surroundings, run_profiling
+from autotune.workflows.profiling import Profiled, run_profiling
+from autotune.workflows.profiling_halves import Surroundings
+from autotune.workflows.profiling_wish import ProfilingWish
 from autotune.workflows.stored_profiles import look_around
 from autotune.workflows.target import DEFAULT_DEVICE
 

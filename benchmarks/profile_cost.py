@@ -48,7 +48,9 @@ from autotune.measurements.records import PieceRecord
 from autotune.measurements.store import PROFILE_DIR_VARIABLE, ProfileStore
 from autotune.measurements.timing import Effort
 from autotune.workflows.profiled_device import EMULATED
-from autotune.workflows.profiling import MOST_LOAD_COPY_BYTES, ProfilingWish, Surroundings, run_profiling
+from autotune.workflows.profiling import run_profiling
+from autotune.workflows.profiling_halves import MOST_LOAD_COPY_BYTES, Surroundings
+from autotune.workflows.profiling_wish import ProfilingWish
 from autotune.workflows.stored_profiles import look_around
 from autotune.workflows.target import DEFAULT_DEVICE
 from runtime.units import format_gib

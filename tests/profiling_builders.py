@@ -14,7 +14,8 @@ from autotune.measurements.store import ProfileStore
 from autotune.measurements.timing import Effort
 from autotune.telemetry.conditions import DeviceConditions
 from autotune.workflows.profiled_device import ProfiledDevice
-from autotune.workflows.profiling import ProfilingWish, Surroundings
+from autotune.workflows.profiling_halves import Surroundings
+from autotune.workflows.profiling_wish import ProfilingWish
 from runtime.devices.emulated import ClockKind, EmulatedDevice
 from runtime.devices.link_rates import LinkRates, PageCache
 from runtime.units import GIB

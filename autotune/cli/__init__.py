@@ -26,7 +26,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except OSError as error:
-        _say(f"error: cannot write the output: {error.strerror or error}")
+        what = "cannot write the output" if error.filename is None else f"cannot use {error.filename!r}"
+        _say(f"error: {what}: {error.strerror or error}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)

@@ -92,7 +92,10 @@ class Journal:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise ProfileError(f"cannot read the journal {path}: {error.strerror or error}") from error
+            raise ProfileError(
+                f"cannot read the journal {path}: {error.strerror or error}; move what is there away, or name another "
+                "folder with AUTOTUNE_PROFILE_DIR"
+            ) from error
         self._records, self.problems = _read_lines(content, path.name)
 
     def __len__(self) -> int:

@@ -129,7 +129,10 @@ class ProfileStore:
     def _list(self, part: str, kind: DocumentKind[SomeProfile]) -> tuple[Stored[SomeProfile], ...]:
         found: list[Stored[SomeProfile]] = []
         try:
-            paths = sorted(self.folder.glob(f"{part}-*.json"))
+            # Not glob: it takes a folder that cannot be read for an empty one.
+            paths = sorted(path for path in self.folder.iterdir() if path.match(f"{part}-*.json"))
+        except FileNotFoundError:
+            return ()
         except OSError as error:
             self._add_problem(f"the folder {self.folder} cannot be read: {error.strerror or error}")
             return ()

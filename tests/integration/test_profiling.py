@@ -35,7 +35,9 @@ from autotune.measurements.timing import Effort
 from autotune.memory_model import MemoryModel, MemorySettings
 from autotune.telemetry.survey import Surroundings
 from autotune.workflows.profiled_device import ProfiledDevice
-from autotune.workflows.profiling import Profiled, choose_layer_sizes, profile_model, profile_node, settle_request
+from autotune.workflows.profiling import Profiled
+from autotune.workflows.profiling_halves import profile_model, profile_node
+from autotune.workflows.profiling_wish import choose_layer_sizes, settle_request
 from autotune.workload import Workload
 from runtime.devices.emulated import ClockKind, EmulatedDevice
 from runtime.devices.protocol import MemoryKind
@@ -252,7 +254,8 @@ sys.path[:0] = {paths!r}
 from pathlib import Path
 from profiling_builders import QWEN_IMAGE, emulated_target, surroundings, wish
 from autotune.measure.watch import Watch
-from autotune.workflows.profiling import profile_model, settle_request
+from autotune.workflows.profiling_halves import profile_model
+from autotune.workflows.profiling_wish import settle_request
 
 seen = []
 

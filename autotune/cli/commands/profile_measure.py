@@ -26,7 +26,7 @@ from runtime.errors import InputError, MissingDependencyError
 from runtime.units import format_seconds
 
 if TYPE_CHECKING:
-    from autotune.workflows.profiling import Kept
+    from autotune.workflows.profiling_halves import Kept
 
 DEFAULT_NAME = "cuda:0"
 _FIRST_SHARE = 0.02
@@ -94,7 +94,10 @@ def measure(  # noqa: PLR0913 - one parameter per option
     )
     effort = Effort.QUICK if quick else Effort.THOROUGH if thorough else Effort.DEFAULT
     try:
-        from autotune.workflows.profiling import ProfilingWish, Surroundings, run_profiling  # noqa: PLC0415
+        # Profiling needs torch, which most commands do without.
+        from autotune.workflows.profiling import run_profiling  # noqa: PLC0415
+        from autotune.workflows.profiling_halves import Surroundings  # noqa: PLC0415
+        from autotune.workflows.profiling_wish import ProfilingWish  # noqa: PLC0415
 
         wish = ProfilingWish(
             entry=entry,
