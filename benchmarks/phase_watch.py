@@ -16,7 +16,7 @@ import toy_models  # noqa: F401 - makes the packages importable
 from autotune.catalog.built_component import ComponentBuilder
 from autotune.catalog.entry import CatalogEntry
 from autotune.measure import heaviest_layer, held_piece, model, node
-from autotune.workflows import profiled_device, profiling
+from autotune.workflows import profiled_device, profiling, profiling_wish
 from autotune.workflows.profiled_device import ProfiledDevice
 from runtime.devices.protocol import Device, MemoryKind, MemoryUse
 
@@ -33,7 +33,7 @@ what else a node is asked; everything else that has to do with pieces: building 
 
 _HOLD_MEMORY = (LINKS, INTERFERENCE, BUDGETS, PIECES)
 _STEPS: tuple[tuple[ModuleType, str, str], ...] = (
-    (profiling, "load_entry_facts", CAPTURE),
+    (profiling_wish, "load_entry_facts", CAPTURE),
     (model, "capture_run", CAPTURE),
     (heaviest_layer, "capture_run", CAPTURE),
     (profiled_device, "capture_run", CAPTURE),
