@@ -26,10 +26,12 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except OSError as error:
-        what = "cannot write the output" if error.filename is None else f"cannot use {error.filename!r}"
-        _say(f"error: {what}: {error.strerror or error}")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+        if error.filename is not None:
+            _say(f"error: cannot use {error.filename!r}: {error.strerror}")
+        else:
+            _say(f"error: cannot write the output: {error.strerror or error}")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
 

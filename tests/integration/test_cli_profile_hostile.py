@@ -66,3 +66,12 @@ def test_where_no_variant_is_profiled_that_is_said_beside_what_is_missing(run_cl
     code, out, err = run_cli("simulate", "--model", "H3", "--variant", "adaln-online")
     assert code in {0, 3}
     assert "variants of a model are not profiled" in " ".join((out + err).split())
+
+
+def test_a_file_name_that_no_system_takes_is_not_taken_for_trouble_with_the_output(run_cli, tmp_path):
+    plan = ("search", "--model", "Qwen-Image", "--device", "rtx-4090", "--trials", "0", "--max-prefetch", "1")
+    assert run_cli(*plan, "--out", tmp_path / "run")[0] == 0
+    code, _, err = run_cli("run", tmp_path / "run" / "plan.json", "--device", "emulated", "--profile", "x" * 300)
+    assert code == 1
+    assert "cannot use 'xxx" in err
+    assert "output" not in err

@@ -157,3 +157,16 @@ def test_a_line_of_an_unknown_kind_or_an_impossible_record_is_passed_over(tmp_pa
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path):
     with pytest.raises(ProfileError, match="cannot read the journal"):
         Journal(tmp_path)
+
+
+@pytest.mark.parametrize("trouble", ["a file in place of the folder", "a journal beyond any size"])
+def test_a_journal_that_cannot_be_read_is_one_error_with_a_remedy(trouble, tmp_path):
+    path = tmp_path / "journals" / "node-1.jsonl"
+    if trouble.startswith("a file"):
+        path.parent.touch()
+    else:
+        path.parent.mkdir()
+        with path.open("wb") as file:
+            file.truncate(2**32)  # holes: it takes no room
+    with pytest.raises(ProfileError, match=r"cannot read the journal.*AUTOTUNE_PROFILE_DIR"):
+        Journal(path)

@@ -83,6 +83,14 @@ def test_a_store_that_is_not_there_is_empty_and_one_that_cannot_be_written_says_
         ProfileStore(tmp_path / "file").save_model(FRESH)
 
 
+@pytest.mark.parametrize("name", ["file", "file/below", "x" * 300])
+def test_a_store_that_cannot_be_read_is_not_taken_for_an_empty_one(name, tmp_path):
+    (tmp_path / "file").touch()
+    store = ProfileStore(tmp_path / name)
+    assert store.list_models() == store.list_nodes() == ()
+    assert ["cannot be read" in problem for problem in store.problems] == [True]
+
+
 def test_the_folder_can_be_named(monkeypatch, tmp_path):
     monkeypatch.setenv("AUTOTUNE_PROFILE_DIR", str(tmp_path))
     assert find_profile_dir() == tmp_path
