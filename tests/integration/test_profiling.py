@@ -37,7 +37,7 @@ from autotune.telemetry.survey import Surroundings
 from autotune.workflows.profiled_device import ProfiledDevice
 from autotune.workflows.profiling import Profiled
 from autotune.workflows.profiling_halves import profile_model, profile_node
-from autotune.workflows.profiling_wish import choose_layer_sizes, settle_request
+from autotune.workflows.profiling_wish import choose_layer_sizes, find_busiest, settle_request
 from autotune.workload import Workload
 from runtime.devices.emulated import ClockKind, EmulatedDevice
 from runtime.devices.protocol import MemoryKind
@@ -327,3 +327,10 @@ def test_minimax_h3_in_full_size_is_profiled_one_layer_at_a_time_on_four_gib(tmp
     assert device.most_weights == model.facts.model.component("transformer").stack("blocks").layers[0].run_bytes
     most_activations = max(work.activation_bytes for work in model.facts.work)
     assert device.most_in_all <= device.most_weights + most_activations
+
+
+@pytest.mark.parametrize("name", ["H3", "Qwen-Image", "Wan2.2-T2V-A14B", "LTX-2"])
+def test_copies_are_measured_beside_the_component_that_streams_most(name):
+    entry = find_model(name)
+    request = settle_request(wish(entry, workload=replace(entry.default_workload, steps=4)), lambda _: None)
+    assert find_busiest(request).startswith("transformer")
