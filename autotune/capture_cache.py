@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import logging
-import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ import platformdirs
 from autotune.catalog.entry import CatalogEntry, Progress, SettledWorkload
 from autotune.catalog.registry import find_model
 from autotune.model_facts import ModelFacts
+from autotune.user_folders import find_user_folder
 from autotune.workload import Workload
 from runtime.errors import AutotuneError, InputError, MissingDependencyError
 
@@ -85,9 +85,8 @@ def load_entry_facts(
 
 
 def find_cache_dir() -> Path:
-    """``AUTOTUNE_CACHE_DIR``, or this program's place in the user's cache directory."""
-    chosen = os.environ.get(CACHE_DIR_VARIABLE)
-    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("layerstream-autotune"))
+    """``AUTOTUNE_CACHE_DIR``, or this program's place in the user's cache directory; see ``find_user_folder``."""
+    return find_user_folder(CACHE_DIR_VARIABLE, platformdirs.user_cache_dir)
 
 
 def read_library_versions() -> dict[str, str]:

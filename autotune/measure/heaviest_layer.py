@@ -32,7 +32,8 @@ def find_heaviest_layer(model: str, build: ComponentBuilder, settings: RunSettin
             yield held.run
 
     return ComputeLoad(
-        key=piece.digest,
+        # What is kept of a node goes with no options, and how a layer runs depends on them.
+        key=f"{piece.digest}, {settings.options.describe()}",
         title=f"{model} {built.spec.name} {piece.place.name}",
         label=label_of(built.spec.name, piece.place),
         open=put_on_device,

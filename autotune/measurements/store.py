@@ -7,7 +7,6 @@ beside them the journals. Files that cannot be read are passed over and named, n
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ import platformdirs
 from autotune.measurements.model_profile import MODEL_PROFILE_KIND, ModelProfile
 from autotune.measurements.node_profile import NODE_PROFILE_KIND, NodeFingerprint, NodeProfile
 from autotune.measurements.validity import ModelWish, Verdict, judge_model_profile, judge_node_profile
+from autotune.user_folders import find_user_folder
 from runtime.documents import DocumentKind, encode_document, replace_file
 from runtime.errors import ProfileError
 
@@ -31,9 +31,8 @@ SomeProfile = TypeVar("SomeProfile", ModelProfile, NodeProfile)
 
 
 def find_profile_dir() -> Path:
-    """``AUTOTUNE_PROFILE_DIR``, or this program's place among the user's data."""
-    chosen = os.environ.get(PROFILE_DIR_VARIABLE)
-    return Path(chosen) if chosen else Path(platformdirs.user_data_dir("layerstream-autotune"))
+    """``AUTOTUNE_PROFILE_DIR``, or this program's place among the user's data; see ``find_user_folder``."""
+    return find_user_folder(PROFILE_DIR_VARIABLE, platformdirs.user_data_dir)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,3 +75,17 @@ def test_a_file_name_that_no_system_takes_is_not_taken_for_trouble_with_the_outp
     assert code == 1
     assert "cannot use 'xxx" in err
     assert "output" not in err
+
+
+@pytest.mark.parametrize("variable", ["AUTOTUNE_PROFILE_DIR", "AUTOTUNE_CACHE_DIR"])
+def test_a_user_without_a_home_is_told_which_variable_names_a_folder(variable, run_cli, monkeypatch):
+    def fail(_):
+        raise RuntimeError("could not determine the home directory")
+
+    for name in ("user_data_dir", "user_cache_dir"):
+        monkeypatch.setattr(f"platformdirs.{name}", fail)
+    monkeypatch.delenv(variable)
+    command = ("profile", "show") if "PROFILE" in variable else ("simulate", "--model", "Qwen-Image")
+    code, _, err = run_cli(*command)
+    assert code == 2
+    assert f"name a folder with {variable}" in err
