@@ -74,10 +74,12 @@ def hold_weights(module: nn.Module, settings: RunSettings) -> Iterator[None]:
             fill_module(module, device=device.torch_device, seed=settings.seed, make_empty=make_empty)
         yield
     finally:
-        device.synchronize()
-        _return_to_meta(module)
-        while buffers:
-            device.free(buffers.pop())
+        try:
+            device.synchronize()
+            _return_to_meta(module)
+        finally:
+            while buffers:
+                device.free(buffers.pop())
 
 
 def _return_to_meta(module: nn.Module) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from autotune.measure.call_template import list_tensors, make_template
 from autotune.measure.cold_start import cold_start
 from autotune.measure.held_piece import HeldPiece, hold_piece, hold_weights
 from autotune.measure.piece_capture import AROUND, CapturedPiece, Place
@@ -18,7 +19,7 @@ from autotune.measurements.records import Outcome, PieceRecord
 from autotune.measurements.timing import Timing
 from autotune.work import Work
 from runtime.devices.protocol import Device, Label, MemoryKind
-from runtime.errors import DeviceMemoryError
+from runtime.errors import DeviceMemoryError, InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +37,11 @@ def label_of(component: str, place: Place) -> Label:
 def run_piece(component: str, piece: CapturedPiece, module: nn.Module, settings: RunSettings) -> PieceRecord:
     """Give ``module``, which is on the meta device, random weights on the device, time it there, and take them away.
 
-    Nothing else of the model is on the device meanwhile. Running out of memory, and everything that the module raises,
-    is an outcome.
+    Nothing else of the model is on the device meanwhile. It is an outcome where memory runs out, where the module
+    raises anything, and where its result has other shapes than in the model's own run.
+
+    Raises:
+        DeviceError: the device does not answer any more; nothing that it says afterwards means anything.
     """
     weights = [*module.parameters(), *module.buffers()]
     record = PieceRecord(
@@ -54,6 +58,7 @@ def run_piece(component: str, piece: CapturedPiece, module: nn.Module, settings:
 
     def measure() -> _Figures:
         with hold_piece(piece, module, settings) as held:
+            _warm_up(held, settings.bench.device, expected=piece.call.result)
             return _measure_call(label_of(component, piece.place), held, settings)
 
     return _complete(record, measure, settings)
@@ -95,7 +100,9 @@ def run_around(
 
     def measure() -> _Figures:
         with hold_weights(own, settings), torch.no_grad(), options_in_force(settings):
-            return _measure_call(Label(component), HeldPiece(run=run), settings)
+            held = HeldPiece(run=run)
+            _warm_up(held, settings.bench.device)
+            return _measure_call(Label(component), held, settings)
 
     return _complete(record, measure, settings)
 
@@ -124,11 +131,24 @@ def _complete(record: PieceRecord, measure: Callable[[], _Figures], settings: Ru
     return replace(record, outcome=outcome, note=note, measured_at=settings.bench.watch.now())
 
 
+def _warm_up(held: HeldPiece, device: Device, expected: object = None) -> None:
+    """Load kernels and take workspaces, which are no activations.
+
+    Args:
+        held: what is run, once.
+        device: where.
+        expected: template of the result on the meta device; None to take any. What does something else is not timed.
+    """
+    with device.compute_scope(counts=False):
+        found = make_template(held.run())
+    device.synchronize()
+    shapes, wanted = ([tensor.shape for tensor in list_tensors(template)] for template in (found, expected))
+    if expected is not None and shapes != wanted:
+        raise InputError(f"it returns tensors of the shapes {shapes}, and {wanted} in the model's own run")
+
+
 def _measure_call(label: Label, held: HeldPiece, settings: RunSettings) -> _Figures:
     device = settings.bench.device
-    with device.compute_scope(counts=False):
-        held.run()  # loads kernels and takes workspaces, which are no activations
-    device.synchronize()
     device.reset_peaks()
     before_bytes = device.memory().live_bytes[MemoryKind.ACTIVATIONS]
     with device.compute_scope():
@@ -147,6 +167,7 @@ def _measure_call(label: Label, held: HeldPiece, settings: RunSettings) -> _Figu
 
 def _give_memory_back(device: Device) -> None:
     gc.collect()
+    device.synchronize()  # before the pool is emptied, which a device that failed for good answers with any error
     if device.torch_device.type == "cuda":
         torch.cuda.empty_cache()
 

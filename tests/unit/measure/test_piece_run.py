@@ -13,7 +13,7 @@ from autotune.measure.piece_run import label_of, run_piece
 from autotune.measure.run_settings import RunSettings
 from autotune.measurements.model_profile import RunOptions
 from runtime.devices.protocol import Label, MemoryKind
-from runtime.errors import InputError
+from runtime.errors import DeviceError, InputError
 
 
 def find_block(index=0):
@@ -74,6 +74,36 @@ def test_a_layer_that_raises_is_a_record_of_that():
     record = run_piece("transformer", piece, Broken(), settings_on(device))
     assert (record.outcome, record.note) == ("failed", "ValueError: no such kernel")
     assert is_empty(device)
+
+
+@pytest.mark.parametrize("result", ["garbage", (), torch.zeros(1)], ids=["text", "nothing", "another shape"])
+def test_a_layer_that_returns_something_else_than_in_the_models_own_run_is_not_timed(result):
+    class Strange(nn.Module):
+        def forward(self, *_, **__):
+            return result
+
+    piece, _ = find_block()
+    device = virtual_device(tracks_activations=True)
+    record = run_piece("transformer", piece, Strange(), settings_on(device))
+    assert (record.outcome, record.timing) == ("failed", None)
+    assert "in the model's own run" in record.note
+    assert is_empty(device)
+
+
+def test_a_device_that_does_not_answer_any_more_ends_the_run_and_its_memory_is_given_back(monkeypatch):
+    def lose():
+        raise DeviceError("an illegal memory access was encountered")
+
+    class Fatal(nn.Linear):
+        def forward(self, *_, **__):
+            monkeypatch.setattr(device, "synchronize", lose)
+            raise RuntimeError("CUDA error")
+
+    piece, _ = find_block()
+    device = virtual_device(tracks_activations=True)
+    with pytest.raises(DeviceError, match="illegal memory access"):
+        run_piece("transformer", piece, Fatal(8, 8, device="meta"), settings_on(device))
+    assert not sum(device.memory().live_bytes.values())
 
 
 def test_an_interrupt_is_passed_on_and_leaves_nothing_behind():
