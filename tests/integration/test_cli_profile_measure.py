@@ -1,14 +1,17 @@
 """``autotune profile`` on this machine's processor, from the command line to a plan."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from profiling_builders import H3, QWEN_IMAGE
 
 from autotune.catalog import registry
 from autotune.measure import node
+from autotune.measure.timing import PROTOCOLS
 from autotune.measurements.model_profile import load_model_profile
 from autotune.measurements.node_profile import load_node_profile
+from autotune.measurements.timing import Effort
 from runtime.plan_document import load_plan
 
 SEARCH = ("--trials", "0", "--max-prefetch", "2", "--vram-cap", "4GiB", "--no-advice")
@@ -16,9 +19,10 @@ SEARCH = ("--trials", "0", "--max-prefetch", "2", "--vram-cap", "4GiB", "--no-ad
 
 @pytest.fixture(autouse=True)
 def reduced_catalog(tmp_path_factory, monkeypatch):
-    """A catalog of two models of a few narrow layers, and copies of 1 MiB at the most: both for the time they take."""
+    """A catalog of two models of a few narrow layers, copies of 1 MiB at the most, few samples: all to take less time."""
     monkeypatch.setattr(registry, "CATALOG", (H3, QWEN_IMAGE))
     monkeypatch.setattr(node, "choose_most_bytes", lambda *_: 2**20)
+    monkeypatch.setitem(PROTOCOLS, Effort.QUICK, replace(PROTOCOLS[Effort.QUICK], limit_s=0.05))
     monkeypatch.setenv("AUTOTUNE_PROFILE_DIR", str(tmp_path_factory.mktemp("store")))
 
 

@@ -36,12 +36,9 @@ RATES = Rates(
 
 
 @pytest.fixture(autouse=True)
-def _one_thread_without_gradients():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # layers of a few microseconds gain nothing from more
+def _without_gradients():
     with torch.no_grad():
         yield
-    torch.set_num_threads(threads)
 
 
 def every_placement(component, most_layers):

@@ -14,8 +14,6 @@ from runtime.devices.link_rates import LinkRates, PageCache
 from runtime.devices.protocol import Label
 from runtime.errors import InputError
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 LAYER = 200 * KIB + 512
 MOST = 256 * KIB
 

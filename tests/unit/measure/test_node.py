@@ -28,8 +28,6 @@ from runtime.documents import encode_document
 from runtime.interference import Interference
 from runtime.units import GIB
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 OWN_PID = 4242
 # So little is available that 64 KiB are the largest copies: an eighth.
 LITTLE_BYTES = 640 * KIB

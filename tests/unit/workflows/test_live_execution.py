@@ -24,15 +24,6 @@ ONCE = Rounds(warmup=1, repeats=1)
 PLACED = {"text_encoder": streamed, "transformer": streamed, "audio_vae": moved, "video_vae": streamed}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Tiny tensors are computed ten times as fast by one thread as by several that wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def build(shrunken):
     return {name: make() for name, make in shrunken.list_builders().items()}
 
