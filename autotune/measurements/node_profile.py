@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -77,6 +77,21 @@ class NodeProfile:
             raise ProfileError("a node profile holds two figures for the same link and size: keep the later one")
         if both := sorted(set(self.figures) & set(self.unknown)):
             raise ProfileError(f"{', '.join(both)} cannot be both known and unknown")
+
+
+def carry_over(profile: NodeProfile, earlier: NodeProfile) -> NodeProfile:
+    """``profile`` with the links and the interference of ``earlier``, valid still, that were not measured again.
+
+    They are of other models' layers, or of a disk that was not named this time.
+    """
+    sizes = {(link.kind, link.size_bytes) for link in profile.links}
+    loads = {record.load for record in profile.interference}
+    kept = (link for link in earlier.links if (link.kind, link.size_bytes) not in sizes)
+    links = sorted(
+        (*profile.links, *(replace(link, is_layer_size=False) for link in kept)), key=lambda link: -link.size_bytes
+    )
+    interference = (record for record in earlier.interference if record.load not in loads)
+    return replace(profile, links=tuple(links), interference=(*profile.interference, *interference))
 
 
 NODE_PROFILE_KIND = DocumentKind(

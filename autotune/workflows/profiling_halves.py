@@ -22,7 +22,7 @@ from autotune.measure.watch import Watch
 from autotune.measurements.achieved import derive_flops_per_s, derive_memory_bytes_per_s
 from autotune.measurements.journal import Conditions, open_journal
 from autotune.measurements.model_profile import MeasuredPiece, ModelProfile
-from autotune.measurements.node_profile import NodeProfile
+from autotune.measurements.node_profile import NodeProfile, carry_over
 from autotune.measurements.store import ProfileStore
 from autotune.telemetry.conditions import DeviceConditions, read_conditions
 from autotune.workflows.profile_keeper import JournalKeeper
@@ -110,6 +110,9 @@ def profile_node(
         loads=loads,
         path=wish.path,
     )
+    earlier = around.store.find_node(profile.node, profile.versions, around.now()).found
+    if earlier is not None:
+        profile = carry_over(profile, earlier.profile)
     path = around.store.save_node(profile)
     return profile, Kept(path=path, measured=keeper.remembered, recalled=keeper.recalled, problems=journal.problems)
 

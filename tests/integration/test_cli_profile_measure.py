@@ -19,7 +19,7 @@ SEARCH = ("--trials", "0", "--max-prefetch", "2", "--vram-cap", "4GiB", "--no-ad
 
 @pytest.fixture(autouse=True)
 def reduced_catalog(tmp_path_factory, monkeypatch):
-    """A catalog of two models of a few narrow layers, copies of 1 MiB at the most, few samples: all to take less time."""
+    """A catalog of two models of a few narrow layers, copies of 1 MiB at the most, few samples: all to save time."""
     monkeypatch.setattr(registry, "CATALOG", (H3, QWEN_IMAGE))
     monkeypatch.setattr(node, "choose_most_bytes", lambda *_: 2**20)
     monkeypatch.setitem(PROTOCOLS, Effort.QUICK, replace(PROTOCOLS[Effort.QUICK], limit_s=0.05))

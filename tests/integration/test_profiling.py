@@ -334,3 +334,13 @@ def test_copies_are_measured_beside_the_component_that_streams_most(name):
     entry = find_model(name)
     request = settle_request(wish(entry, workload=replace(entry.default_workload, steps=4)), lambda _: None)
     assert find_busiest(request).startswith("transformer")
+
+
+def test_a_node_keeps_what_was_measured_for_another_model(tmp_path):
+    first = profile(H3, emulated_target(pace, interference=INTERFERENCE), surroundings(tmp_path))
+    both = profile(QWEN_IMAGE, emulated_target(pace), surroundings(tmp_path)).node
+    assert {record.load.split()[0] for record in both.interference} == {"H3", "Qwen-Image"}
+    own, other = ({link.size_bytes for link in node.links} for node in (first.node, both))
+    assert own < other
+    marked = {link.size_bytes for link in both.links if link.is_layer_size}
+    assert marked == set(choose_layer_sizes(settle_request(wish(QWEN_IMAGE), lambda _: None).facts))
