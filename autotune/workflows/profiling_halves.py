@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from autotune.capture_cache import compute_cache_key
-from autotune.catalog.built_component import CapturedComponent
+from autotune.catalog.built_component import CapturedComponent, ComponentBuilder
 from autotune.measure.bench import Bench
 from autotune.measure.copies import COPY_TIMERS
 from autotune.measure.heaviest_layer import find_heaviest_layer
@@ -24,6 +24,8 @@ from autotune.measurements.journal import Conditions, open_journal
 from autotune.measurements.model_profile import MeasuredPiece, ModelProfile
 from autotune.measurements.node_profile import NodeProfile, carry_over
 from autotune.measurements.store import ProfileStore
+from autotune.measurements.timing import Effort
+from autotune.measurements.validity import ModelWish
 from autotune.telemetry.conditions import DeviceConditions, read_conditions
 from autotune.workflows.profile_keeper import JournalKeeper
 from autotune.workflows.profiled_device import ProfiledDevice
@@ -122,21 +124,26 @@ def profile_model(
 ) -> tuple[ModelProfile, Kept]:
     """Measure every distinct piece of the wanted components, one at a time, and keep the profile.
 
+    Components that a valid profile of the same conditions has already stay in it, from the records of then.
+
     Raises:
         ProfileError, DeviceError: as ``run_profiling``.
     """
     conditions = Conditions(kind=target.kind, versions=dict(around.versions), options=wish.options)
     journal = open_journal(around.store.journal_folder, conditions)
     keeper = JournalKeeper(journal, wish.effort, anew=wish.anew)
+    earlier_keeper = JournalKeeper(journal, Effort.QUICK, anew=False)
+    key = compute_cache_key(wish.entry, request.settled, dict(request.facts.versions))
+    earlier = _find_earlier(request, conditions, key, around)
     count = len(request.builders)
     captured: dict[str, CapturedComponent] = {}
     pieces: list[MeasuredPiece] = []
-    for position, (name, build) in enumerate(request.builders.items()):
+    for position, (name, build) in enumerate([*request.builders.items(), *earlier.items()]):
 
         def notify(text: str, share: float, position: int = position) -> None:
-            around.notify(text, NODE_SHARE + (1 - NODE_SHARE) * (position + share) / count)
+            around.notify(text, NODE_SHARE + (1 - NODE_SHARE) * min(1.0, (position + share) / count))
 
-        bench = _make_bench(wish, target, keeper, watch, lambda _: None)
+        bench = _make_bench(wish, target, earlier_keeper if name in earlier else keeper, watch, lambda _: None)
         settings = RunSettings(bench=bench, options=wish.options, seed=wish.seed)
         measured = measure_component(build, settings, notify)
         captured[name] = measured.captured
@@ -144,20 +151,45 @@ def profile_model(
     dtypes = {name: part.spec.run_dtype for name, part in captured.items()}
     profile = ModelProfile(
         facts=put_into_facts(request.facts, captured),
-        facts_key=compute_cache_key(wish.entry, request.settled, dict(request.facts.versions)),
+        facts_key=key,
         kind=target.kind,
         versions=dict(around.versions),
         options=wish.options,
         effort=wish.effort,
         pieces=tuple(pieces),
-        components=tuple(captured),
+        components=tuple(
+            use for use in dict.fromkeys(use.component for use in request.facts.request.uses) if use in captured
+        ),
         flops_per_s=derive_flops_per_s(pieces, dtypes),
         memory_bytes_per_s=derive_memory_bytes_per_s(pieces),
         measured_at=around.now().isoformat(timespec="seconds"),
         notes=(*target.notes, *request.settled.notes),
     )
     path = around.store.save_model(profile)
-    return profile, Kept(path=path, measured=keeper.remembered, recalled=keeper.recalled, problems=journal.problems)
+    return profile, Kept(
+        path=path,
+        measured=keeper.remembered + earlier_keeper.remembered,
+        recalled=keeper.recalled + earlier_keeper.recalled,
+        problems=journal.problems,
+    )
+
+
+def _find_earlier(
+    request: Request, conditions: Conditions, facts_key: str, around: Surroundings
+) -> dict[str, ComponentBuilder]:
+    """Builders of the components that nobody asked for and that the stored profile of these conditions has."""
+    wish = ModelWish(
+        model=request.facts.model.name,
+        workload=request.settled.workload,
+        variant=request.facts.variant,
+        kind=conditions.kind,
+        versions=conditions.versions,
+        options=conditions.options,
+        facts_key=facts_key,
+    )
+    found = around.store.find_model(wish, around.now()).found
+    known = () if found is None else found.profile.components
+    return {name: build for name, build in request.others.items() if name in known}
 
 
 def _make_bench(

@@ -47,11 +47,19 @@ class ProfilingWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A wish with everything that it means settled: workload, counted facts, builders of the wanted components."""
+    """A wish with everything that it means settled.
+
+    Attributes:
+        settled: the workload.
+        facts: counted on the meta device.
+        builders: of the wanted components.
+        others: of all other components.
+    """
 
     settled: SettledWorkload
     facts: ModelFacts
     builders: Mapping[str, ComponentBuilder]
+    others: Mapping[str, ComponentBuilder]
 
 
 def settle_request(wish: ProfilingWish, notify: Callable[[str], None]) -> Request:
@@ -70,7 +78,12 @@ def settle_request(wish: ProfilingWish, notify: Callable[[str], None]) -> Reques
     if wish.path is not None and not (wish.path.is_file() and os.access(wish.path, os.R_OK)):
         raise InputError(f"--disk {wish.path} cannot be read: name a large file on the disk that checkpoints lie on")
     facts = load_entry_facts(entry, settled.workload, notify=notify)
-    return Request(settled=settled, facts=facts, builders={name: builders[name] for name in builders if name in wanted})
+    return Request(
+        settled=settled,
+        facts=facts,
+        builders={name: build for name, build in builders.items() if name in wanted},
+        others={name: build for name, build in builders.items() if name not in wanted},
+    )
 
 
 def choose_layer_sizes(facts: ModelFacts) -> tuple[int, ...]:

@@ -344,3 +344,12 @@ def test_a_node_keeps_what_was_measured_for_another_model(tmp_path):
     assert own < other
     marked = {link.size_bytes for link in both.links if link.is_layer_size}
     assert marked == set(choose_layer_sizes(settle_request(wish(QWEN_IMAGE), lambda _: None).facts))
+
+
+def test_a_component_profiled_later_joins_those_that_were_profiled_before(tmp_path):
+    profile(QWEN_IMAGE, emulated_target(pace), surroundings(tmp_path), components=("transformer",))
+    both = profile(QWEN_IMAGE, emulated_target(lambda _: 9.0), surroundings(tmp_path), components=("vae",), anew=True)
+    assert both.model.components == ("transformer", "vae")
+    by_name = {use.component: use for use in both.model.facts.work}
+    assert by_name["transformer"].groups[0].layers["transformer_blocks"][0].measured_s == pytest.approx(2e-3)
+    assert by_name["vae"].groups[0].layers["decoder.up_blocks"][0].measured_s == pytest.approx(9.0)
