@@ -17,7 +17,8 @@ def shared_cache(tmp_path_factory):
 
 @pytest.fixture
 def run_cli(monkeypatch, capsys):
-    """Call ``autotune`` with arguments; returns exit code, standard output and standard error."""
+    """Call ``autotune`` with arguments; returns exit code, standard output and standard error, 120 columns wide."""
+    monkeypatch.setenv("COLUMNS", "120")
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["autotune", *map(str, arguments)])
