@@ -157,9 +157,7 @@ def profile_model(
         options=wish.options,
         effort=wish.effort,
         pieces=tuple(pieces),
-        components=tuple(
-            use for use in dict.fromkeys(use.component for use in request.facts.request.uses) if use in captured
-        ),
+        components=tuple(name for name in request.every if name in captured),
         flops_per_s=derive_flops_per_s(pieces, dtypes),
         memory_bytes_per_s=derive_memory_bytes_per_s(pieces),
         measured_at=around.now().isoformat(timespec="seconds"),
@@ -189,7 +187,7 @@ def _find_earlier(
     )
     found = around.store.find_model(wish, around.now()).found
     known = () if found is None else found.profile.components
-    return {name: build for name, build in request.others.items() if name in known}
+    return {name: build for name, build in request.every.items() if name in known and name not in request.wanted}
 
 
 def _make_bench(

@@ -52,14 +52,19 @@ class Request:
     Attributes:
         settled: the workload.
         facts: counted on the meta device.
-        builders: of the wanted components.
-        others: of all other components.
+        every: a builder of each component, in order of use.
+        wanted: names of those to measure.
     """
 
     settled: SettledWorkload
     facts: ModelFacts
-    builders: Mapping[str, ComponentBuilder]
-    others: Mapping[str, ComponentBuilder]
+    every: Mapping[str, ComponentBuilder]
+    wanted: tuple[str, ...]
+
+    @property
+    def builders(self) -> dict[str, ComponentBuilder]:
+        """Of the wanted components, in order of use."""
+        return {name: build for name, build in self.every.items() if name in self.wanted}
 
 
 def settle_request(wish: ProfilingWish, notify: Callable[[str], None]) -> Request:
@@ -81,8 +86,8 @@ def settle_request(wish: ProfilingWish, notify: Callable[[str], None]) -> Reques
     return Request(
         settled=settled,
         facts=facts,
-        builders={name: build for name, build in builders.items() if name in wanted},
-        others={name: build for name, build in builders.items() if name not in wanted},
+        every=builders,
+        wanted=wanted,
     )
 
 
