@@ -164,8 +164,8 @@ class Remaining:
 
 def _count(kept: Sequence[Kept]) -> str:
     measured, recalled = sum(part.measured for part in kept), sum(part.recalled for part in kept)
-    earlier = f"; {recalled} were known from earlier runs and are still valid" if recalled else ""
-    return f"{measured} timings were made now{earlier}."
+    earlier = f"; {recalled} of earlier runs are still valid and were used again" if recalled else ""
+    return f"{'1 timing was' if measured == 1 else f'{measured} timings were'} made now{earlier}."
 
 
 def _copy(kept: Sequence[Kept], folder: Path) -> list[Path]:
