@@ -60,7 +60,8 @@ def measure_component(
             keeper.remember("piece", digest, known)
         else:
             recalled += 1
-        records[digest] = known
+        # What computes alike may have been measured in another component, or at another place.
+        records[digest] = replace(known, component=component, name=piece.place.name)
         done += _expected_effort(piece)
     notify(f"{component} around its layers", done / total if total else 0.0)
     around_key = describe_around(component, run)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from node_builders import MemoryKeeper, bench_on, is_empty, virtual_device
-from shrunken_models import FLUX, H3, QWEN_IMAGE, SHRUNKEN_MODELS, WAN21
+from shrunken_models import FLUX, H3, QWEN_IMAGE, SHRUNKEN_MODELS, WAN21, WAN22
 
 from autotune.catalog.built_component import capture_component
 from autotune.catalog.component_capture import assemble_facts
@@ -140,3 +140,11 @@ def shrunken_facts():
         notes=(),
         deployment=DEPLOYMENT,
     )
+
+
+def test_a_record_of_another_component_that_computes_alike_serves_under_its_own_name():
+    keeper = MemoryKeeper()
+    measure(WAN22, "transformer", keeper)
+    second = measure(WAN22, "transformer_2", keeper)
+    assert second.recalled == len(second.pieces) - 1  # what is around the pieces is of one component alone
+    assert {piece.record.component for piece in second.pieces} == {"transformer_2"}
