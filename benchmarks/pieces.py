@@ -17,12 +17,13 @@ import torch
 from reporting import describe_command, describe_machine, finish
 
 from autotune.live_components import build_live_component, list_component_builders, synthetic_input
-from autotune.measure.bench import Bench, Record, RecordKind
+from autotune.measure.bench import Bench
 from autotune.measure.cold_start import PROCESSOR_BYTES
 from autotune.measure.model import measure_component
 from autotune.measure.run_settings import RunSettings
 from autotune.measure.timing import TimingProtocol
 from autotune.measure.watch import Watch
+from autotune.measurements.records import Held, Record
 from autotune.telemetry.conditions import read_conditions
 from autotune.work import UseWork
 from autotune.workload import Workload
@@ -40,10 +41,10 @@ PROTOCOL = TimingProtocol(warmups=1, least_count=5, most_count=10, spread_ratio=
 class Forgetful:
     """Keeps nothing: every round measures anew."""
 
-    def recall(self, kind: RecordKind, key: str) -> None:
+    def recall(self, holds: type[Held], key: str) -> Held | None:
         """Nothing."""
 
-    def remember(self, kind: RecordKind, key: str, record: Record) -> None:
+    def remember(self, key: str, record: Record) -> None:
         """Nothing."""
 
 
@@ -67,7 +68,7 @@ def compare(model: str, component: str, workload: Workload, rounds: int) -> dict
             device=device,
             protocol=PROTOCOL,
             watch=watch,
-            keeper=Forgetful(),  # type: ignore[arg-type] # it has no overloads
+            keeper=Forgetful(),
             notify=lambda _: None,
             cold_bytes=PROCESSOR_BYTES,
         )

@@ -5,36 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol, overload
+from typing import Protocol
 
 from autotune.measure.timing import TimingProtocol
 from autotune.measure.watch import Watch
-from autotune.measurements.records import InterferenceRecord, LinkRecord, PieceRecord
+from autotune.measurements.records import Held, Record
 from runtime.devices.protocol import Device
 from runtime.errors import DeviceError
 from runtime.files import as_text
-from runtime.plan_document import Figure
-
-Record = PieceRecord | LinkRecord | InterferenceRecord | Figure
-RecordKind = Literal["piece", "link", "interference", "figure"]
 
 
 class RecordKeeper(Protocol):
     """Keeps records, so that measuring that was interrupted goes on where it stopped."""
 
-    @overload
-    def recall(self, kind: Literal["piece"], key: str) -> PieceRecord | None: ...
-    @overload
-    def recall(self, kind: Literal["link"], key: str) -> LinkRecord | None: ...
-    @overload
-    def recall(self, kind: Literal["interference"], key: str) -> InterferenceRecord | None: ...
-    @overload
-    def recall(self, kind: Literal["figure"], key: str) -> Figure | None: ...
-    def recall(self, kind: RecordKind, key: str) -> Record | None:
-        """The record that is still valid; None where there is none. Asked before anything is measured."""
+    def recall(self, holds: type[Held], key: str) -> Held | None:
+        """The record of one kind that is still valid; None where there is none. Asked before anything is measured."""
         ...
 
-    def remember(self, kind: RecordKind, key: str, record: Record) -> None:
+    def remember(self, key: str, record: Record) -> None:
         """Keep a record; called right after it was measured."""
         ...
 

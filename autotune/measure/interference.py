@@ -68,7 +68,7 @@ def measure_interference(bench: Bench, load: ComputeLoad, copy_bytes: int) -> In
     Beside what the load holds, host and device memory for one copy are taken, and given back in every case.
     """
     title, key, left_out = f"{load.title}, copies of {copy_bytes / MIB:,.4g} MiB", f"{load.key}/{copy_bytes}", LeftOut()
-    record = bench.keeper.recall("interference", key)
+    record = bench.keeper.recall(InterferenceRecord, key)
     if record is not None:
         return InterferenceFindings(record=record)
     bench.notify(f"interference: {title}")
@@ -94,7 +94,7 @@ def measure_interference(bench: Bench, load: ComputeLoad, copy_bytes: int) -> In
             measured_at=seen.measured_at,
         )
     if record is not None:
-        bench.keeper.remember("interference", key, record)
+        bench.keeper.remember(key, record)
     return InterferenceFindings(record=record, left_out=left_out.reasons)
 
 

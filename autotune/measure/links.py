@@ -120,7 +120,7 @@ class _Measuring:
     ) -> Timing | None:
         """Recall the record or measure it now; None where the device or the system refuses."""
         bench, key = self._bench, link_key(kind, size.size_bytes, path)
-        record = bench.keeper.recall("link", key)
+        record = bench.keeper.recall(LinkRecord, key)
         if record is not None:
             self.records.append(replace(record, is_layer_size=size.is_layer_size))
             return record.timing
@@ -141,7 +141,7 @@ class _Measuring:
             self.records.append(record)
         if record is None:
             return None
-        bench.keeper.remember("link", key, record)
+        bench.keeper.remember(key, record)
         return record.timing
 
     def take_reads(self, size: CopySize, buffers: CopyBuffers, path: Path) -> None:

@@ -12,6 +12,7 @@ from autotune.measure.around_run import describe_around, measure_around
 from autotune.measure.piece_capture import CapturedPiece, CapturedRun, capture_run
 from autotune.measure.piece_run import run_piece
 from autotune.measure.run_settings import RunSettings
+from autotune.measurements.achieved import BALANCE_FLOPS_PER_BYTE
 from autotune.measurements.model_profile import MeasuredPiece
 from autotune.measurements.records import PieceRecord
 from autotune.meta_weights import HOST_TABLE_MIN_BYTES
@@ -29,7 +30,6 @@ class MeasuredComponent:
 
     captured: CapturedComponent
     pieces: tuple[MeasuredPiece, ...]
-    recalled: int
 
 
 def measure_component(
@@ -49,31 +49,27 @@ def measure_component(
     fresh = build()
     distinct = _list_distinct(run)
     total = sum(_expected_effort(piece) for piece in distinct.values()) + _bytes_effort(run.around)
-    done, recalled = 0.0, 0
+    done = 0.0
     records: dict[str, PieceRecord] = {}
     for digest, piece in distinct.items():
         notify(f"{component} {piece.place.name}", done / total if total else 0.0)
-        known = keeper.recall("piece", digest)
+        known = keeper.recall(PieceRecord, digest)
         if known is None:
             module = fresh.module.get_submodule(piece.place.path)
             known = _run_or_skip(built, piece, module, settings)
-            keeper.remember("piece", digest, known)
-        else:
-            recalled += 1
+            keeper.remember(digest, known)
         # What computes alike may have been measured in another component, or at another place.
         records[digest] = replace(known, component=component, name=piece.place.name)
         done += _expected_effort(piece)
     notify(f"{component} around its layers", done / total if total else 0.0)
     around_key = describe_around(component, run)
-    around = keeper.recall("piece", around_key)
-    recalled += around is not None
+    around = keeper.recall(PieceRecord, around_key)
     if around is None:
         around = measure_around(build(), run, settings)
-        keeper.remember("piece", around_key, around)
+        keeper.remember(around_key, around)
     return MeasuredComponent(
         captured=_finish(built, run, records, around),
         pieces=tuple(_list_pieces(built, run, records, around)),
-        recalled=recalled,
     )
 
 
@@ -186,9 +182,8 @@ def _count_passes(run: CapturedRun) -> int:
 
 
 def _expected_effort(piece: CapturedPiece) -> float:
-    return _bytes_effort(piece.work) + piece.work.flops / 1e2
+    return _bytes_effort(piece.work) + piece.work.flops / BALANCE_FLOPS_PER_BYTE
 
 
 def _bytes_effort(work: Work) -> float:
-    # A hundred operations to a byte of device memory is about the balance of present cards.
     return work.matmul_bytes + work.other_bytes

@@ -68,6 +68,7 @@ PROTOCOLS = {
     Effort.DEFAULT: TimingProtocol(warmups=2, least_count=5, most_count=50, spread_ratio=0.02, limit_s=4.0),
     Effort.THOROUGH: TimingProtocol(warmups=3, least_count=9, most_count=200, spread_ratio=0.005, limit_s=20.0),
 }
+"""Judgements: MiniMax-H3 has 54 distinct pieces and 65 copies to time, so quick is a minute or two at the most."""
 
 
 def time_repeatedly(

@@ -23,11 +23,6 @@ class Coverage:
     partly: tuple[str, ...]
     estimated: tuple[str, ...]
 
-    @property
-    def is_any(self) -> bool:
-        """Whether any compute was measured."""
-        return bool(self.measured or self.partly)
-
 
 def find_coverage(facts: ModelFacts) -> Coverage:
     """What of the compute of ``facts`` was measured."""

@@ -19,32 +19,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, overload
+from typing import Literal
 
 import msgspec
 
 from autotune.measurements.model_profile import DeviceKind, RunOptions
 from autotune.measurements.node_profile import NodeFingerprint
-from autotune.measurements.records import InterferenceRecord, LinkRecord, PieceRecord
+from autotune.measurements.records import Held, InterferenceRecord, LinkRecord, PieceRecord, Record
 from autotune.measurements.timing import Effort
 from runtime.errors import AutotuneError, ProfileError
 from runtime.files import read_file
-from runtime.plan_document import Figure
 
 try:
     import fcntl
 except ModuleNotFoundError:  # a system without it has no such lock; one write at a time is then up to the user
     fcntl = None  # type: ignore[assignment]
 
-RecordKind = Literal["piece", "link", "interference", "figure"]
-Record = PieceRecord | LinkRecord | InterferenceRecord | Figure
+RecordKind = Literal["piece", "link", "interference"]
 
-_HOLDS: dict[str, type[Record]] = {
+_HOLDS: dict[RecordKind, type[Record]] = {
     "piece": PieceRecord,
     "link": LinkRecord,
     "interference": InterferenceRecord,
-    "figure": Figure,
 }
+_KINDS = {holds: kind for kind, holds in _HOLDS.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,27 +99,18 @@ class Journal:
     def __len__(self) -> int:
         return len(self._records)
 
-    @overload
-    def recall(self, kind: Literal["piece"], key: str, effort: Effort) -> PieceRecord | None: ...
-    @overload
-    def recall(self, kind: Literal["link"], key: str, effort: Effort) -> LinkRecord | None: ...
-    @overload
-    def recall(self, kind: Literal["interference"], key: str, effort: Effort) -> InterferenceRecord | None: ...
-    @overload
-    def recall(self, kind: Literal["figure"], key: str, effort: Effort) -> Figure | None: ...
-    def recall(self, kind: RecordKind, key: str, effort: Effort) -> Record | None:
-        """The record under ``kind`` and ``key``; None unless it was measured with at least ``effort``."""
-        found = self._records.get((kind, key))
-        return None if found is None or found[0].rank < effort.rank else found[1]
+    def recall(self, holds: type[Held], key: str, effort: Effort) -> Held | None:
+        """The record of one kind under ``key``; None unless it was measured with at least ``effort``."""
+        made_with, record = self._records.get((_KINDS[holds], key), (effort, None))
+        return record if isinstance(record, holds) and made_with.rank >= effort.rank else None
 
-    def remember(self, kind: RecordKind, key: str, record: Record, effort: Effort) -> None:
+    def remember(self, key: str, record: Record, effort: Effort) -> None:
         """Append ``record``; it survives whatever happens after this returns.
 
         Raises:
             ProfileError: it cannot be written. What was saved before stays.
         """
-        if not isinstance(record, _HOLDS[kind]):
-            raise ProfileError(f"a {type(record).__name__} is no record of the kind {kind}")
+        kind = _KINDS[type(record)]
         try:
             _append(self.path, _encode_line(kind, key, record, effort))
         except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from autotune.measurements.timing import Timing
 from runtime.errors import ProfileError
@@ -141,6 +141,11 @@ class InterferenceRecord:
     def copy_slowdown_ratio(self) -> float:
         """How much longer a copy takes while compute runs, as a share; never negative."""
         return _slowdown_ratio(self.copy_alone, self.copy_under_compute)
+
+
+Record = PieceRecord | LinkRecord | InterferenceRecord
+Held = TypeVar("Held", PieceRecord, LinkRecord, InterferenceRecord)
+"""One kind of record, for those who keep all kinds."""
 
 
 def _slowdown_ratio(alone: Timing, loaded: Timing) -> float:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
-
-from autotune.measure.bench import Record, RecordKind
 from autotune.measurements.journal import Journal
-from autotune.measurements.records import InterferenceRecord, LinkRecord, PieceRecord
+from autotune.measurements.records import Held, PieceRecord, Record
 from autotune.measurements.timing import Effort
-from runtime.plan_document import Figure
 
 # What failed or found no memory may do better next time: the card was shared, a library was mended.
 _FINAL = frozenset({"measured", "skipped"})
@@ -30,29 +26,21 @@ class JournalKeeper:
         self._journal = journal
         self._effort = effort
         self._anew = anew
-        self._own: set[tuple[RecordKind, str]] = set()
+        self._own: set[tuple[type[Record], str]] = set()
         self.recalled = self.remembered = 0
 
-    @overload
-    def recall(self, kind: Literal["piece"], key: str) -> PieceRecord | None: ...
-    @overload
-    def recall(self, kind: Literal["link"], key: str) -> LinkRecord | None: ...
-    @overload
-    def recall(self, kind: Literal["interference"], key: str) -> InterferenceRecord | None: ...
-    @overload
-    def recall(self, kind: Literal["figure"], key: str) -> Figure | None: ...
-    def recall(self, kind: RecordKind, key: str) -> Record | None:
+    def recall(self, holds: type[Held], key: str) -> Held | None:
         """See ``RecordKeeper``."""
-        if self._anew and (kind, key) not in self._own:
+        if self._anew and (holds, key) not in self._own:
             return None
-        found: Record | None = self._journal.recall(kind, key, self._effort)
+        found = self._journal.recall(holds, key, self._effort)
         if isinstance(found, PieceRecord) and found.outcome not in _FINAL:
             return None
         self.recalled += found is not None
         return found
 
-    def remember(self, kind: RecordKind, key: str, record: Record) -> None:
+    def remember(self, key: str, record: Record) -> None:
         """See ``RecordKeeper``."""
-        self._journal.remember(kind, key, record, self._effort)
-        self._own.add((kind, key))
+        self._journal.remember(key, record, self._effort)
+        self._own.add((type(record), key))
         self.remembered += 1

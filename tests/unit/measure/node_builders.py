@@ -23,16 +23,18 @@ KIB, MIB = 2**10, 2**20
 
 
 class MemoryKeeper:
-    """Keeps records in a dictionary, and the keys that were asked for."""
+    """Keeps records in a dictionary, and counts how often one was there."""
 
     def __init__(self) -> None:
-        self.records: dict[tuple[str, str], object] = {}
+        self.records: dict[tuple[type, str], object] = {}
+        self.recalled = 0
 
-    def recall(self, kind: str, key: str) -> object:
-        return self.records.get((kind, key))
+    def recall(self, holds: type, key: str) -> object:
+        self.recalled += (holds, key) in self.records
+        return self.records.get((holds, key))
 
-    def remember(self, kind: str, key: str, record: object) -> None:
-        self.records[kind, key] = record
+    def remember(self, key: str, record: object) -> None:
+        self.records[type(record), key] = record
 
 
 def virtual_device(**traits: object) -> EmulatedDevice:

@@ -12,9 +12,9 @@ from profile_builders import CARD, build_fingerprint, build_interference, build_
 
 from autotune.measurements.journal import Conditions, Journal, open_journal
 from autotune.measurements.model_profile import RunOptions
+from autotune.measurements.records import PieceRecord
 from autotune.measurements.timing import Effort
 from runtime.errors import ProfileError
-from runtime.plan_document import Figure
 
 CONDITIONS = Conditions(kind=CARD, versions={"torch": "2.13"}, options=RunOptions())
 
@@ -23,7 +23,7 @@ def fill(path, count=3):
     """A journal with ``count`` layers."""
     journal = Journal(path)
     for index in range(count):
-        journal.remember("piece", f"key {index}", build_record(f"blocks[{index}]"), Effort.DEFAULT)
+        journal.remember(f"key {index}", build_record(f"blocks[{index}]"), Effort.DEFAULT)
     return path.read_bytes()
 
 
@@ -33,32 +33,27 @@ def content(tmp_path_factory):
 
 
 def test_every_kind_of_record_is_recalled_as_it_was(tmp_path):
-    records = {
-        "piece": build_record(),
-        "link": build_link(),
-        "interference": build_interference(),
-        "figure": Figure(value=1.0, unit="bytes", source="measured"),
-    }
-    for kind, record in records.items():
-        Journal(tmp_path / "journal.jsonl").remember(kind, "key", record, Effort.DEFAULT)
+    records = (build_record(), build_link(), build_interference())
+    for record in records:
+        Journal(tmp_path / "journal.jsonl").remember("key", record, Effort.DEFAULT)
     found = Journal(tmp_path / "journal.jsonl")
-    assert {kind: found.recall(kind, "key", Effort.DEFAULT) for kind in records} == records
+    assert tuple(found.recall(type(record), "key", Effort.DEFAULT) for record in records) == records
     assert found.problems == ()
 
 
 def test_a_record_serves_where_less_effort_is_asked_for_and_not_where_more_is(tmp_path):
     journal = Journal(tmp_path / "journal.jsonl")
-    journal.remember("piece", "key", build_record(), Effort.DEFAULT)
-    assert journal.recall("piece", "key", Effort.QUICK) is not None
-    assert journal.recall("piece", "key", Effort.THOROUGH) is None
-    assert journal.recall("piece", "another", Effort.QUICK) is None
+    journal.remember("key", build_record(), Effort.DEFAULT)
+    assert journal.recall(PieceRecord, "key", Effort.QUICK) is not None
+    assert journal.recall(PieceRecord, "key", Effort.THOROUGH) is None
+    assert journal.recall(PieceRecord, "another", Effort.QUICK) is None
 
 
 def test_the_last_line_of_a_key_counts(tmp_path):
     journal = Journal(tmp_path / "journal.jsonl")
     for time_s in (1.0, 2.0):
-        journal.remember("piece", "key", build_record(median_s=time_s), Effort.DEFAULT)
-    found = Journal(journal.path).recall("piece", "key", Effort.DEFAULT)
+        journal.remember("key", build_record(median_s=time_s), Effort.DEFAULT)
+    found = Journal(journal.path).recall(PieceRecord, "key", Effort.DEFAULT)
     assert found is not None
     assert found.timing.median_s == 2.0
 
@@ -70,7 +65,7 @@ def test_any_prefix_of_the_file_yields_the_records_of_all_whole_lines(data, cont
     path.write_bytes(content[:end])
     journal = Journal(path)
     whole = content[:end].count(b"\n")
-    assert all(journal.recall("piece", f"key {index}", Effort.DEFAULT) for index in range(whole))
+    assert all(journal.recall(PieceRecord, f"key {index}", Effort.DEFAULT) for index in range(whole))
     # A line that lacks nothing but its end is whole too.
     has_rest = not content[:end].endswith(b"\n") and end > 0
     assert len(journal) - whole + len(journal.problems) == has_rest
@@ -86,25 +81,25 @@ def test_a_damaged_line_is_named_and_costs_nothing_but_itself(data, content, tmp
     path.write_bytes(lines[0] + lines[1][:at] + bytes([byte]) + lines[1][at + 1 :] + lines[2])
     journal = Journal(path)
     for index in (0, 2):
-        assert journal.recall("piece", f"key {index}", Effort.DEFAULT) == build_record(f"blocks[{index}]")
-    assert journal.recall("piece", "key 1", Effort.DEFAULT) in (None, build_record("blocks[1]"))
+        assert journal.recall(PieceRecord, f"key {index}", Effort.DEFAULT) == build_record(f"blocks[{index}]")
+    assert journal.recall(PieceRecord, "key 1", Effort.DEFAULT) in (None, build_record("blocks[1]"))
     assert all(problem.startswith("line 2 of the journal") for problem in journal.problems)
 
 
 def test_what_follows_a_torn_line_is_not_lost_with_it(tmp_path, content):
     path = tmp_path / "journal.jsonl"
     path.write_bytes(content[:-20])
-    Journal(path).remember("piece", "next", build_record(), Effort.DEFAULT)
+    Journal(path).remember("next", build_record(), Effort.DEFAULT)
     journal = Journal(path)
     assert len(journal) == 3
-    assert journal.recall("piece", "next", Effort.DEFAULT) == build_record()
+    assert journal.recall(PieceRecord, "next", Effort.DEFAULT) == build_record()
     assert len(journal.problems) == 1
 
 
 def append_many(path, name):
     journal = Journal(Path(path))
     for index in range(50):
-        journal.remember("piece", f"{name} {index}", build_record(), Effort.DEFAULT)
+        journal.remember(f"{name} {index}", build_record(), Effort.DEFAULT)
 
 
 def test_two_processes_that_append_at_once_keep_each_others_lines(tmp_path):
@@ -130,8 +125,8 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "write", fail)
     with pytest.raises(ProfileError, match="No space left on device; make room"):
-        journal.remember("piece", "new", build_record(), Effort.DEFAULT)
-    assert journal.recall("piece", "new", Effort.DEFAULT) is None
+        journal.remember("new", build_record(), Effort.DEFAULT)
+    assert journal.recall(PieceRecord, "new", Effort.DEFAULT) is None
     assert len(Journal(path)) == 3
 
 
