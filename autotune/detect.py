@@ -44,7 +44,15 @@ def probe_gpu(where: Surroundings | None = None) -> Detection:
     Raises:
         InputError: the machine has several cards and it cannot be told which of them is meant, or it is a part of one.
     """
-    survey = survey_gpus(where)
+    return detect_gpu(survey_gpus(where))
+
+
+def detect_gpu(survey: GpuSurvey) -> Detection:
+    """The GPU of this process in a survey that was made.
+
+    Raises:
+        InputError: as ``probe_gpu``.
+    """
     if not survey.used:
         if survey.readings and not survey.is_settled:
             raise InputError(f"which GPU is meant cannot be told: {survey.explanation}; or name a kind with --device")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from autotune.catalog.entry import CatalogEntry
-from autotune.detect import DetectedGpu, Detection, probe_gpu
+from autotune.detect import DetectedGpu, Detection, detect_gpu
 from autotune.hardware import DevicePreset, find_device
 from autotune.host_memory import read_host_memory
 from autotune.measurements.model_profile import DeviceKind, RunOptions, load_model_profile
@@ -25,6 +25,7 @@ from autotune.measurements.validity import (
 )
 from autotune.model_facts import ModelFacts
 from autotune.profile import Profile
+from autotune.telemetry.survey import GpuSurvey, survey_gpus
 from autotune.workflows.profile_judgement import find_key, judge_at_home, judge_here
 from autotune.workflows.stored_profiles import (
     Here,
@@ -188,14 +189,10 @@ def _place(found: Measurements, here: Here, *, is_own: bool) -> Place:
     free_bytes = None
     if is_own and found.node is not None:
         free_bytes = here.cards.get(found.node.node.device_uuid)
-    if is_own and free_bytes is None and here.gpu is not None and _is_cuda(found):
-        free_bytes = here.gpu.free_bytes
+    kind = found.model.kind if found.model is not None else found.node.node.kind if found.node is not None else None
+    if is_own and free_bytes is None and kind is not None and kind.backend == "cuda":
+        free_bytes = here.find_free_bytes(kind)
     return Place(is_here=is_own, free_bytes=free_bytes, notes=found.notes)
-
-
-def _is_cuda(found: Measurements) -> bool:
-    kinds = [found.model.kind if found.model is not None else None, found.node.node.kind if found.node else None]
-    return any(kind is not None and kind.backend == "cuda" for kind in kinds)
 
 
 def _find_preset(kind: DeviceKind | None) -> DevicePreset | None:
@@ -211,12 +208,13 @@ def _find_preset(kind: DeviceKind | None) -> DevicePreset | None:
 
 def look_here(now: datetime) -> Here:
     """This machine at ``now``."""
-    return look_around(_detect_quietly(), now)
+    survey = survey_gpus()
+    return look_around(_detect_quietly(survey), now, survey)
 
 
-def _detect_quietly() -> DetectedGpu | None:
-    """The card of this machine; None too where several are there and none was meant."""
+def _detect_quietly(survey: GpuSurvey) -> DetectedGpu | None:
+    """The card that this process would compute on; None too where several are there and none was meant."""
     try:
-        return probe_gpu().gpu
+        return detect_gpu(survey).gpu
     except InputError:
         return None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 
-_PACKAGES = ("torch", "diffusers", "transformers", "sglang", "nvidia-ml-py")
+MODEL_LIBRARIES = ("torch", "diffusers", "transformers")
+"""What a model's layers are run with: another version may take another time."""
+
+_PACKAGES = (*MODEL_LIBRARIES, "sglang", "nvidia-ml-py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,14 @@ def read_software(find_version: Callable[[str], str] = metadata.version) -> tupl
         SoftwareVersion(name=platform.system() or "system", version=platform.release() or None),
     ]
     return (*found, *(SoftwareVersion(name=name, version=_find(name, find_version)) for name in _PACKAGES))
+
+
+def find_versions(
+    names: Iterable[str] = MODEL_LIBRARIES, find_version: Callable[[str], str] = metadata.version
+) -> dict[str, str]:
+    """Distribution -> version, for those of ``names`` that are installed and undamaged."""
+    found = ((name, _find(name, find_version)) for name in names)
+    return {name: version for name, version in found if version is not None}
 
 
 def _find(name: str, find_version: Callable[[str], str]) -> str | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from statistics import median
 from typing import Literal
 
+from autotune.telemetry.software import find_versions
 from autotune.workflows.document import program_version
 from autotune.workflows.execution import Execution
 from autotune.workflows.run_settings import Rounds
@@ -24,8 +24,6 @@ from runtime.measurement_document import (
 )
 from runtime.plan_document import PlanDocument
 from runtime.report_data import ReportData
-
-_LIBRARIES = ("torch", "diffusers", "transformers")
 
 
 def build_measurement(
@@ -79,13 +77,7 @@ def build_measurement(
 
 def list_software() -> dict[str, str]:
     """Versions of what takes part in an execution, as far as it is installed."""
-    found = {"python": platform.python_version(), "system": platform.platform(terse=True)}
-    for library in _LIBRARIES:
-        try:
-            found[library] = importlib.metadata.version(library)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    return {"python": platform.python_version(), "system": platform.platform(terse=True), **find_versions()}
 
 
 def _spread(times_s: Sequence[float]) -> Spread:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,11 +13,12 @@ from autotune.measurements.model_profile import DeviceKind, ModelProfile
 from autotune.measurements.node_profile import NodeFingerprint, NodeProfile
 from autotune.measurements.store import ProfileStore, Search
 from autotune.measurements.validity import ModelWish, Verdict, describe_age, describe_kind, is_same_kind
-from autotune.telemetry.survey import survey_gpus
+from autotune.telemetry.reading import GpuReading
+from autotune.telemetry.software import find_versions
+from autotune.telemetry.survey import GpuSurvey, survey_gpus
 from runtime.errors import ProfileError
 
 _OWN_DEVICE = re.compile(r"cpu|emulated|cuda(:[0-9]{1,3})?")
-_LIBRARIES = ("torch", "diffusers", "transformers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,7 @@ class Here:
         now: the time.
         gpu: the card that this process would compute on, if there is one.
         cards: UUID of each card -> bytes that are free on it; None where unknown.
+        kinds: UUID of each card -> its kind, where that is known.
     """
 
     machine: Machine
@@ -38,13 +39,29 @@ class Here:
     now: datetime
     gpu: DetectedGpu | None = None
     cards: Mapping[str, int | None] = field(default_factory=dict)
+    kinds: Mapping[str, DeviceKind] = field(default_factory=dict)
 
     @property
     def gpu_kind(self) -> DeviceKind | None:
-        """The kind of the card."""
+        """The kind of the card that this process would compute on."""
         if self.gpu is None:
             return None
         return DeviceKind(backend="cuda", title=self.gpu.title, memory_bytes=self.gpu.memory_bytes)
+
+    def is_gpu_of(self, kind: DeviceKind) -> bool:
+        """Whether the card that this process would compute on is of ``kind``."""
+        return self.gpu_kind is not None and is_same_kind(kind, self.gpu_kind)
+
+    def list_cards(self, kind: DeviceKind) -> tuple[str, ...]:
+        """UUIDs of the cards of ``kind``."""
+        return tuple(uuid for uuid, other in self.kinds.items() if is_same_kind(kind, other))
+
+    def find_free_bytes(self, kind: DeviceKind) -> int | None:
+        """What is free on a card of ``kind``: the one that this process would compute on, or the fullest of several."""
+        if self.gpu is not None and self.is_gpu_of(kind):
+            return self.gpu.free_bytes
+        known = (self.cards.get(uuid) for uuid in self.list_cards(kind))
+        return min((free_bytes for free_bytes in known if free_bytes is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +83,29 @@ def is_own_device(name: str | None) -> bool:
     return name is not None and _OWN_DEVICE.fullmatch(name) is not None
 
 
-def look_around(gpu: DetectedGpu | None, now: datetime) -> Here:
-    """This machine at ``now``; ``gpu`` is the card that was detected."""
-    survey = survey_gpus()
-    drivers = {reading.driver for reading in survey.readings if reading.driver is not None}
+def look_around(gpu: DetectedGpu | None, now: datetime, survey: GpuSurvey | None = None) -> Here:
+    """This machine at ``now``.
+
+    Args:
+        gpu: the card that was detected.
+        now: the time.
+        survey: the cards of this machine, where they were just read; None to read them.
+    """
+    readings = (survey or survey_gpus()).readings
+    drivers = {reading.driver for reading in readings if reading.driver is not None}
     versions = {"driver": drivers.pop()} if len(drivers) == 1 else {}
-    for name in _LIBRARIES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    cards = {reading.uuid: reading.free_bytes for reading in survey.readings if reading.uuid is not None}
-    return Here(machine=read_machine(), versions=versions, now=now, gpu=gpu, cards=cards)
+    return Here(
+        machine=read_machine(),
+        versions={**versions, **find_versions()},
+        now=now,
+        gpu=gpu,
+        cards={reading.uuid: reading.free_bytes for reading in readings if reading.uuid is not None},
+        kinds={
+            reading.uuid: kind
+            for reading in readings
+            if reading.uuid is not None and (kind := _kind_of(reading)) is not None
+        },
+    )
 
 
 def find_for_card(
@@ -131,15 +159,33 @@ def find_for_device(store: ProfileStore, name: str, wish: ModelWish, here: Here,
 
 def find_node_of_kind(store: ProfileStore, kind: DeviceKind, here: Here) -> Search[NodeProfile]:
     """The profile of this machine's device of ``kind``, for a model profile that was named."""
-    uuid = here.gpu.uuid if here.gpu is not None and here.gpu.uuid else ""
+    if here.gpu is not None and here.is_gpu_of(kind):
+        uuid = here.gpu.uuid or ""
+    else:
+        cards = here.list_cards(kind)
+        uuid = cards[0] if len(cards) == 1 else ""
     return store.find_node(_fingerprint(here, kind, kind.backend, uuid), here.versions, here.now)
 
 
 def is_here(kind: DeviceKind, here: Here) -> bool:
     """Whether this machine has a device of ``kind``, so that its software and links are those that count."""
     if kind.backend == "cuda":
-        return here.gpu_kind is not None and is_same_kind(kind, here.gpu_kind)
+        return here.is_gpu_of(kind) or bool(here.list_cards(kind))
     return kind.backend == "emulated" or kind.title == here.machine.cpu
+
+
+def _kind_of(reading: GpuReading) -> DeviceKind | None:
+    """The kind of a card; None where the driver does not say."""
+    memory_bytes = 0 if reading.is_unified else reading.total_bytes
+    if reading.title is None or memory_bytes is None:
+        return None
+    capability = reading.compute_capability
+    return DeviceKind(
+        backend="cuda",
+        title=reading.title,
+        memory_bytes=memory_bytes,
+        capability="" if capability is None else f"{capability[0]}.{capability[1]}",
+    )
 
 
 def _describe_model(profile: ModelProfile, here: Here) -> str:
