@@ -1,7 +1,8 @@
 """What differs between two profiles of the same kind, figure by figure. Pure.
 
 A timed figure has changed if the intervals of both profiles do not overlap *and* their medians differ by more than
-``LEAST_CHANGE_RATIO``; anything else is one figure measured twice. Layers that are alike share one measurement in a
+``LEAST_CHANGE_RATIO`` of the smaller; anything else is one figure measured twice. Rates that were measured once have no
+interval, and need ``LEAST_SINGLE_CHANGE_RATIO``. Layers that are alike share one measurement in a
 profile: they are compared place by place, and places with one answer are reported together.
 """
 
@@ -20,8 +21,7 @@ from runtime.errors import ProfileError
 from runtime.units import format_size
 
 LEAST_CHANGE_RATIO = 0.03
-"""Smaller differences change no plan: public repeats of one configuration differ by up to 2 % (PM045), and the planner
-abstains below that."""
+"""Public repeats of one configuration differ by up to 2 % (PM045)."""
 
 LEAST_SINGLE_CHANGE_RATIO = 0.25
 """For rates and shares that were measured once (what a pin costs): they have no interval, so that nothing smaller is
@@ -35,7 +35,7 @@ Verdict = Literal["unchanged", "changed", "only in the first", "only in the seco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A figure of one profile: the median, and the interval that holds it; a counted one has no width."""
+    """A figure of one profile: the median, and the interval that holds it; without samples it has no width."""
 
     median: float
     low: float
@@ -141,9 +141,9 @@ def compare_node_profiles(before: NodeProfile, after: NodeProfile) -> Difference
             continue
         sides = [profile.figures.get(name) for profile in (before, after)]
         unit = next(side.unit for side in sides if side is not None)
-        margin_ratio = 0.0 if unit == "bytes" else LEAST_SINGLE_CHANGE_RATIO / 2
-        values = [None if side is None else _point(side.value, margin_ratio) for side in sides]
-        comparisons.append(_compare(name, unit, values[0], values[1]))
+        least_ratio = LEAST_CHANGE_RATIO if unit == "bytes" else LEAST_SINGLE_CHANGE_RATIO
+        values = [None if side is None else _point(side.value) for side in sides]
+        comparisons.append(_compare(name, unit, values[0], values[1], least_ratio=least_ratio))
     circumstances = _list_circumstances(
         ("machine", before.node.machine, after.node.machine),
         ("processor", before.node.cpu, after.node.cpu),
@@ -220,10 +220,11 @@ def _compare(
     alike: int = 1,
     note: str = "",
     is_in_first: bool = True,
+    least_ratio: float = LEAST_CHANGE_RATIO,
 ) -> Comparison:
     verdict: Verdict
     if before is not None and after is not None:
-        verdict = "changed" if _has_changed(before, after) else "unchanged"
+        verdict = "changed" if _has_changed(before, after, least_ratio) else "unchanged"
     elif note:
         verdict = "changed"
     else:
@@ -231,14 +232,14 @@ def _compare(
     return Comparison(name=name, unit=unit, verdict=verdict, before=before, after=after, alike=alike, note=note)
 
 
-def _has_changed(before: Interval, after: Interval) -> bool:
+def _has_changed(before: Interval, after: Interval, least_ratio: float) -> bool:
     smaller = min(before.median, after.median)
-    return not before.overlaps(after) and abs(after.median - before.median) > LEAST_CHANGE_RATIO * smaller
+    return not before.overlaps(after) and abs(after.median - before.median) > least_ratio * smaller
 
 
-def _point(value: float, margin_ratio: float = 0.0) -> Interval:
-    """A figure without samples; ``margin_ratio`` of it is not claimed to be known, on either side."""
-    return Interval(median=value, low=value * (1 - margin_ratio), high=value * (1 + margin_ratio))
+def _point(value: float) -> Interval:
+    """A figure without samples."""
+    return Interval(median=value, low=value, high=value)
 
 
 def _list_versions(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str, str]]:
