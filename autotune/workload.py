@@ -50,3 +50,18 @@ class Workload:
             f"{self.width}x{self.height}, {self.frames} frame{'s' if self.frames > 1 else ''}, {self.steps} steps, "
             f"{self.prompt_tokens} prompt tokens, batch {self.batch}, recipe {self.recipe}"
         )
+
+
+def list_options(workload: Workload, default: Workload | None) -> tuple[str, ...]:
+    """The words of a command line that ask for ``workload``.
+
+    Args:
+        workload: the request.
+        default: what the command means where nothing is typed; None to spell out all of it.
+    """
+    words: list[str] = []
+    for name in Workload.__dataclass_fields__:
+        value = getattr(workload, name)
+        if default is None or value != getattr(default, name):
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return tuple(words)

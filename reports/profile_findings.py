@@ -11,7 +11,7 @@ from autotune.measurements.model_profile import ModelProfile, RunOptions
 from autotune.measurements.node_profile import NodeProfile
 from autotune.model_facts import ModelFacts
 from autotune.work import GroupWork
-from autotune.workload import Workload
+from autotune.workload import Workload, list_options
 from reports.profile_pieces import describe_unmeasured, take_pieces
 from reports.profile_troubles import Taken, describe_spreads, merge_disturbances, take_interference, take_links
 from reports.profile_values import round_percent
@@ -214,8 +214,5 @@ def _what_next(model: ModelProfile, node: NodeProfile, default: Workload | None)
             f"Plan with these figures: give the model profile's file as `autotune search --profile FILE`; by itself "
             f"`{shlex.join(words[:4])}` takes only profiles made with default options"
         )
-    for name in Workload.__dataclass_fields__:
-        value = getattr(facts.workload, name)
-        if default is None or value != getattr(default, name):
-            words += [f"--{name.replace('_', '-')}", str(value)]
+    words += list_options(facts.workload, default)
     return f"Plan with these figures: `{shlex.join(words)}`"

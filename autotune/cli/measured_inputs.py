@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from autotune.host_memory import read_host_memory
 from autotune.measurements.model_profile import DeviceKind, RunOptions, load_model_profile
 from autotune.measurements.node_profile import NodeProfile, load_node_profile
 from autotune.measurements.planning import build_planning_profile, build_profile_with_links
+from autotune.measurements.planning_rates import name_profiling
 from autotune.measurements.store import ProfileStore, find_profile_dir
 from autotune.measurements.validity import (
     ModelWish,
@@ -39,7 +39,7 @@ from autotune.workflows.stored_profiles import (
     look_around,
 )
 from autotune.workflows.target import Place
-from autotune.workload import Workload
+from autotune.workload import Workload, list_options
 from runtime.errors import InputError
 
 _LIKE_WITH_LIKE = "Compute is estimated for all that is compared here, measured or not, so that like meets like"
@@ -82,12 +82,7 @@ class Request:
 
     def command(self, device: str) -> str:
         """What measures it on ``device``, as released."""
-        words = ["autotune", "profile", "--model", self.entry.name, "--device", device]
-        for name in Workload.__dataclass_fields__:
-            value = getattr(self.workload, name)
-            if value != getattr(self.entry.default_workload, name):
-                words += [f"--{name.replace('_', '-')}", str(value)]
-        return f"`{shlex.join(words)}`"
+        return name_profiling(self.entry.name, device, list_options(self.workload, self.entry.default_workload))
 
 
 def read_named(path: Path, node_path: Path | None) -> MeasuredInputs:
@@ -102,9 +97,10 @@ def read_named(path: Path, node_path: Path | None) -> MeasuredInputs:
     model = load_model_profile(path)
     here = look_here(datetime.now(UTC))
     at_home = is_here(model.kind, here)
-    again = f"Measure it again: `autotune profile --model {model.facts.model.name} --device {model.kind.backend}`"
+    facts = model.facts
+    command = name_profiling(facts.model.name, model.kind.backend, list_options(facts.workload, None))
     verdict = judge_at_home(model, here)
-    refuse_invalid(str(path), verdict, again)
+    refuse_invalid(str(path), verdict, f"Measure it again: {command}")
     notes = [*list_model_notes(model, verdict, here)]
     node = _read_node(node_path, model.kind, here) if node_path is not None else None
     if node is None and at_home:

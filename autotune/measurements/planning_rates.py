@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +16,7 @@ from autotune.measurements.records import InterferenceRecord, LinkKind
 from autotune.measurements.validity import describe_kind
 from autotune.model_facts import ModelFacts
 from autotune.rates import DEFAULT_DISK_BYTES_PER_S, DEFAULT_DISK_SOURCE, Rates, derive_rates
+from autotune.workload import list_options
 from runtime.errors import ProfileError
 from runtime.interference import MOST_SLOWDOWN_RATIO, Interference
 from runtime.plan_document import Figure
@@ -216,4 +218,9 @@ def _name_users(facts: ModelFacts, dtype: str) -> str:
 def name_remedy(ground: Ground) -> str:
     """The command that measures what is missing."""
     device = ground.node.node.device if ground.node is not None else ground.kind.backend
-    return f"`autotune profile --model {ground.facts.model.name} --device {device}`"
+    return name_profiling(ground.facts.model.name, device, list_options(ground.facts.workload, None))
+
+
+def name_profiling(model: str, device: str, options: Sequence[str]) -> str:
+    """The command that profiles a request; ``options`` as ``list_options`` gives them."""
+    return f"`{shlex.join(['autotune', 'profile', '--model', model, '--device', device, *options])}`"

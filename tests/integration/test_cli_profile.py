@@ -1,6 +1,7 @@
 """``autotune profile show`` and ``diff``, and plans made from profiles."""
 
 import json
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 from profile_builders import (
     CARD,
     EMULATED,
+    TOY,
     build_fingerprint,
     build_interference,
     build_link,
@@ -28,6 +30,7 @@ from autotune.detect import DetectedGpu, Detection
 from autotune.measurements.model_profile import MeasuredPiece, RunOptions
 from autotune.measurements.records import LinkKind
 from autotune.measurements.store import ProfileStore
+from autotune.workload import list_options
 from runtime.plan_document import load_plan
 
 PLAN = ("--engine", "topup", "--trials", "0", "--vram-cap", "2GiB", "--max-prefetch", "1")
@@ -208,10 +211,13 @@ def test_simulate_and_table_take_profiles_too(run_cli, tmp_path):
     assert words(out).startswith("Predicted from measurements")
 
 
+SPELLED_OUT = f"autotune profile --model toy --device emulated {shlex.join(list_options(TOY.workload, None))}"
+
+
 @pytest.mark.parametrize(
     ("model", "node", "messages"),
     [
-        ({"measured_at": OLD}, {}, ("31 days old", "autotune profile --model toy")),
+        ({"measured_at": OLD}, {}, ("31 days old", SPELLED_OUT)),
         ({"versions": {"torch": "0.1"}, "measured_at": "never"}, {}, ("torch changed from 0.1 to", "'never'")),
         ({}, {"node": build_fingerprint(machine="other")}, ("another machine", "profile.json")),
         ({}, {"node": build_fingerprint(kind=CARD)}, ("is of NVIDIA GeForce RTX 4090",)),
@@ -225,7 +231,7 @@ def test_stale_and_foreign_profiles_are_refused_with_every_reason(model, node, m
     code, _, err = run_cli("simulate", "--profile", paths[0], "--node-profile", paths[1], "--engine", "topup")
     assert code == 2
     for message in messages:
-        assert message in err
+        assert message in words(err)
 
 
 def test_options_that_do_not_go_together_are_refused(run_cli, tmp_path):
@@ -270,8 +276,8 @@ def test_a_card_with_measured_links_is_planned_for_with_them_and_datasheet_compu
     assert answer["prediction"]["source"].startswith("predicted from measurements (copies from pinned memory")
     assert "estimated: compute of" in answer["prediction"]["source"]
     assert any("Compute is estimated from datasheet rates" in note for note in answer["notes"])
-    slower = json.loads(run_cli("simulate", "--model", "Qwen-Image", "--device", "rtx-4090", "--json")[1])
-    assert answer["prediction"]["latency_s"] > slower["prediction"]["latency_s"]
+    by_preset = json.loads(run_cli("simulate", "--model", "Qwen-Image", "--device", "rtx-4090", "--json")[1])
+    assert answer["prediction"]["latency_s"] > by_preset["prediction"]["latency_s"]
 
 
 def test_links_of_another_card_are_not_used(run_cli, monkeypatch, store):

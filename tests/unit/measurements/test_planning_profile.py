@@ -1,6 +1,9 @@
 """The profile that plans are made from: every figure from where it should be, with its source."""
 
+import re
+import shlex
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from profile_builders import (
@@ -22,6 +25,7 @@ from autotune.hardware import find_device
 from autotune.measurements.model_profile import DeviceKind
 from autotune.measurements.planning import build_planning_profile, build_profile_with_links
 from autotune.rates import derive_rates
+from autotune.workload import list_options
 from runtime.errors import ProfileError
 from runtime.interference import Interference
 
@@ -70,7 +74,9 @@ def test_without_a_node_links_are_the_presets_and_said_so():
 
 
 def test_without_node_and_preset_the_plan_is_refused_with_the_remedy():
-    with pytest.raises(ProfileError, match=r"pinned_bytes_per_s is unknown.*`autotune profile --model toy --device"):
+    request = shlex.join(list_options(TOY.workload, None))
+    remedy = re.escape(f"`autotune profile --model toy --device emulated {request}`")
+    with pytest.raises(ProfileError, match=f"pinned_bytes_per_s is unknown.*{remedy}"):
         build_planning_profile(MODEL, None, None, now=NOW)
 
 
@@ -131,7 +137,7 @@ def test_usable_memory_is_never_more_than_all():
 
 
 def test_the_digest_does_not_change_with_age():
-    facts = with_measured_work(TOY, 1.0)
-    profile = build_planning_profile(replace(MODEL, facts=facts), NODE, None, now=NOW)
-    later = replace(profile, device=replace(profile.device, origin="the same, 3 days ago"))
+    model = replace(MODEL, facts=with_measured_work(TOY, 1.0))
+    profile, later = (build_planning_profile(model, NODE, None, now=NOW + timedelta(days=days)) for days in (0, 3))
+    assert "3 days ago" in later.device.origin
     assert later.digest == profile.digest
