@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import logging
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from autotune.catalog.registry import find_model
 from autotune.model_facts import ModelFacts
 from autotune.user_folders import find_user_folder
 from autotune.workload import Workload
+from runtime.documents import replace_file
 from runtime.errors import AutotuneError, InputError, MissingDependencyError
 
 _LOG = logging.getLogger(__name__)
@@ -183,9 +183,6 @@ def _save_facts(path: Path, key: str, facts: ModelFacts, notify: Progress) -> No
     stored = _CacheFile(key=key, facts_sha256=hashlib.sha256(encoded).hexdigest(), facts=msgspec.Raw(encoded))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as draft:
-            written = Path(draft) / path.name
-            written.write_bytes(msgspec.json.encode(stored))
-            written.replace(path)
+        replace_file(path, msgspec.json.encode(stored))
     except OSError as problem:
         _announce(notify, f"could not keep the facts of {facts.model.name} in {path.parent} ({problem})")

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from reporting import describe_command, describe_machine, finish
 
+from autotune.catalog.built_component import BuiltComponent
 from autotune.live_components import build_live_component, list_component_builders, synthetic_input
 from autotune.measure.bench import Bench
 from autotune.measure.cold_start import PROCESSOR_BYTES
@@ -91,12 +92,12 @@ def compare(model: str, component: str, workload: Workload, rounds: int) -> dict
     }
 
 
-def time_whole(whole: object) -> float:
+def time_whole(whole: BuiltComponent) -> float:
     """Seconds of one whole run."""
     make_input = synthetic_input("cpu", 0)
     with torch.no_grad():
         begun_s = time.perf_counter()
-        whole.run(make_input, None)  # type: ignore[attr-defined]
+        whole.run(make_input, None)
         return time.perf_counter() - begun_s
 
 

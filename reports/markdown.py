@@ -17,7 +17,7 @@ from reports.tables import (
     tuning_table,
     what_if_table,
 )
-from runtime.plan_document import PlanDocument, Prediction
+from runtime.plan_document import PlanDocument, Prediction, is_estimate
 from runtime.units import format_gib, format_seconds
 
 
@@ -68,7 +68,7 @@ def summary_line(document: PlanDocument) -> str:
 
 def describe_source(source: str) -> str:
     """The provenance of a prediction, as its first sentence."""
-    return "Estimated, not measured." if source.startswith("estimated") else f"{source[:1].upper()}{source[1:]}."
+    return "Estimated, not measured." if is_estimate(source) else f"{source[:1].upper()}{source[1:]}."
 
 
 def _disk_reads(prediction: Prediction) -> str:

@@ -16,7 +16,7 @@ def describe_model_profile(profile: ModelProfile) -> tuple[str, ...]:
     variant = f", variant {facts.variant}" if facts.variant else ""
     return (
         f"Measured times of {facts.model.name}{variant} on {describe_kind(profile.kind)}: {facts.workload.describe()}.",
-        f"Finished {_describe_time(profile.measured_at)} with {profile.effort} effort, {profile.options.describe()}"
+        f"Oldest timing {_describe_time(profile.measured_at)}; {profile.effort} effort, {profile.options.describe()}"
         f"{_list_versions(profile.versions)}.",
         f"Profiled: {', '.join(profile.components)}; compute of other components is estimated.",
     )
@@ -30,7 +30,7 @@ def describe_node_profile(profile: NodeProfile) -> tuple[str, ...]:
     return (
         f"Measured links and budgets of {node.device} ({node.kind.title}{card}) in the machine {node.machine} "
         f"({processor}kernel {node.kernel}).",
-        f"Finished {_describe_time(profile.measured_at)} with {profile.effort} effort"
+        f"Oldest timing {_describe_time(profile.measured_at)}; {profile.effort} effort"
         f"{_list_versions(profile.versions)}.",
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.measurements.model_profile import MeasuredPiece, ModelProfile
-from autotune.measurements.records import PieceRecord
+from autotune.measurements.records import AROUND, PieceRecord
 from autotune.measurements.timing import Timing
 from reports.profile_troubles import Taken, mark
 from reports.profile_values import format_interval, format_spread, round_percent
@@ -16,9 +16,6 @@ from runtime.units import format_seconds, format_size
 
 SMALL_RATIO = 0.001
 """Pieces with less than this share of their component's time are summed up in the short form."""
-
-AROUND = "(around)"
-"""How a profile names what a component computes outside its pieces."""
 
 _COLUMNS = ("piece", "calls", "time", "spread", "share", "TFLOP/s", "activations")
 _ALL_COLUMNS = (*_COLUMNS[:4], "low to high", "samples", *_COLUMNS[4:6], "GB/s", "activations")

@@ -34,11 +34,6 @@ class Taken:
     timing: Timing
     disturbances: tuple[str, ...] = ()
 
-    @property
-    def mark(self) -> str:
-        """What stands before its figures."""
-        return mark(self.timing, self.disturbances)
-
 
 def mark(timing: Timing, disturbances: Sequence[str]) -> str:
     """``!`` where it was disturbed, ``~`` where it did not settle; nothing where nothing speaks against it."""

@@ -211,6 +211,11 @@ class HostPrediction:
         return self.pinned + self.pageable + self.mapped
 
 
+def is_estimate(source: str) -> bool:
+    """Whether ``source``, the provenance of a prediction, says that nothing of it was measured."""
+    return source.startswith("estimated")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What is predicted for the plan.

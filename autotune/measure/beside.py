@@ -23,7 +23,7 @@ _ATTEMPTS = 6
 _MARGIN = 1.5
 
 
-class Meeting(NamedTuple):
+class CoveredSample(NamedTuple):
     """What was on its way together, in seconds of the device's clock.
 
     Attributes:
@@ -48,7 +48,7 @@ class CoveredRuns:
         meet: makes so many runs beside so many of the other, and waits for both.
     """
 
-    def __init__(self, title: str, meet: Callable[[int, int], Meeting]) -> None:
+    def __init__(self, title: str, meet: Callable[[int, int], CoveredSample]) -> None:
         self._title = title
         self._meet = meet
         self._covers_per_run = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from autotune.measure.beside import CoveredRuns, Meeting
+from autotune.measure.beside import CoveredRuns, CoveredSample
 from autotune.measure.buffers import CopyBuffers
 from autotune.measure.timing import TimingProtocol, begin_sample, time_repeatedly
 from autotune.measurements.records import LinkKind
@@ -57,6 +57,8 @@ def queue_pinned(device: Device, buffers: CopyBuffers, size_bytes: int) -> Queue
 def queue_back(device: Device, buffers: CopyBuffers, size_bytes: int) -> QueueCopy:
     """What queues copies to pinned memory; from where those to the device go, so that one buffer there does for both.
 
+    With both on their way the bytes are undefined, against the rule of ``Device.queue_back``: nobody reads them.
+
     Raises:
         DeviceError: there is no memory for them.
     """
@@ -90,13 +92,13 @@ def _time_duplex_d2h(device: Device, buffers: CopyBuffers, size_bytes: int, prot
 
 
 def _both_ways(device: Device, queue: QueueCopy, cover: QueueCopy) -> CoveredRuns:
-    def meet(times: int, covers: int) -> Meeting:
+    def meet(times: int, covers: int) -> CoveredSample:
         begin_sample(device)
         # First, so that they are on their way when the others begin.
         other_way = [cover() for _ in range(covers)]
         copies = [queue() for _ in range(times)]
         device.synchronize()
-        return Meeting(spans_of(copies), 1, spans_of(other_way))
+        return CoveredSample(spans_of(copies), 1, spans_of(other_way))
 
     return CoveredRuns("copies beside copies the other way", meet)
 

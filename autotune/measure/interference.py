@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from autotune.measure.bench import Bench, LeftOut
-from autotune.measure.beside import CoveredRuns, Meeting
+from autotune.measure.beside import CoveredRuns, CoveredSample
 from autotune.measure.buffers import CopyBuffers
 from autotune.measure.copies import QueueCopy, queue_pinned, spans_of, time_copies
 from autotune.measure.timing import TimingProtocol, begin_sample, time_on_device, time_repeatedly
@@ -126,21 +126,21 @@ def _time_all(pair: _Pair, protocol: TimingProtocol) -> dict[str, Timing]:
 
 
 def _compute_under_copies(pair: _Pair) -> CoveredRuns:
-    def meet(runs: int, copies: int) -> Meeting:
+    def meet(runs: int, copies: int) -> CoveredSample:
         met = _meet(pair, runs=runs, copies=copies)
-        return Meeting(met.cover, runs, met.measured)
+        return CoveredSample(met.cover, runs, met.measured)
 
     return CoveredRuns(f"{pair.load.title} under copies", meet)
 
 
 def _copies_under_compute(pair: _Pair) -> CoveredRuns:
-    def meet(copies: int, runs: int) -> Meeting:
+    def meet(copies: int, runs: int) -> CoveredSample:
         return _meet(pair, runs=runs, copies=copies + _SPARE_COPIES)
 
     return CoveredRuns(f"copies under {pair.load.title}", meet)
 
 
-def _meet(pair: _Pair, *, runs: int, copies: int) -> Meeting:
+def _meet(pair: _Pair, *, runs: int, copies: int) -> CoveredSample:
     device, label = pair.device, pair.load.label
     begin_sample(device)
     queued = [pair.queue() for _ in range(copies)]
@@ -151,4 +151,4 @@ def _meet(pair: _Pair, *, runs: int, copies: int) -> Meeting:
         device.end_run(label)
     end = device.mark()
     device.synchronize()
-    return Meeting(spans_of(queued), 1, [(device.time_of(begin), device.time_of(end))])
+    return CoveredSample(spans_of(queued), 1, [(device.time_of(begin), device.time_of(end))])

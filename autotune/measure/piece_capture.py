@@ -19,9 +19,6 @@ from autotune.meta_replay import CallReplayer, describe_module
 from autotune.meta_tracker import OUTSIDE, Label, WorkTracker
 from autotune.work import Work
 
-AROUND = "(around)"
-"""Name of what a component's run computes in no layer and in no part that holds weights."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTemplate:

@@ -12,10 +12,10 @@ from torch import nn
 from autotune.measure.call_template import list_tensors, make_template
 from autotune.measure.cold_start import cold_start
 from autotune.measure.held_piece import HeldPiece, hold_piece, hold_weights
-from autotune.measure.piece_capture import AROUND, CapturedPiece, Place
+from autotune.measure.piece_capture import CapturedPiece, Place
 from autotune.measure.run_settings import RunSettings, options_in_force
 from autotune.measure.timing import time_on_device
-from autotune.measurements.records import Outcome, PieceRecord
+from autotune.measurements.records import AROUND, Outcome, PieceRecord
 from autotune.measurements.timing import Timing
 from autotune.work import Work
 from runtime.devices.protocol import Device, Label, MemoryKind
@@ -26,7 +26,6 @@ from runtime.errors import DeviceMemoryError, InputError
 class _Figures:
     timing: Timing
     rise_bytes: int
-    reserved_bytes: int | None
 
 
 def label_of(component: str, place: Place) -> Label:
@@ -122,7 +121,6 @@ def _complete(record: PieceRecord, measure: Callable[[], _Figures], settings: Ru
             outcome="measured",
             timing=figures.timing,
             rise_bytes=figures.rise_bytes,
-            reserved_bytes=figures.reserved_bytes,
             conditions=seen.conditions,
             disturbances=seen.disturbances,
             measured_at=seen.measured_at,
@@ -161,7 +159,6 @@ def _measure_call(label: Label, held: HeldPiece, settings: RunSettings) -> _Figu
     return _Figures(
         timing=timing,
         rise_bytes=max(0, memory.peak_bytes[MemoryKind.ACTIVATIONS] - before_bytes),
-        reserved_bytes=memory.reserved_bytes,
     )
 
 

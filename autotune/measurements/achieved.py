@@ -8,8 +8,8 @@ from autotune.measurements.model_profile import MeasuredPiece
 from autotune.measurements.records import PieceRecord
 
 BALANCE_FLOPS_PER_BYTE = 100.0
-"""Above it a piece counts as bound by arithmetic, below it by memory. Below the ratio of both datasheet rates of present
-cards (RTX 4090: 165 TFLOP/s bf16 to 1.0 TB/s; H200: 989 to 4.8), since products reach less of theirs than copies do."""
+"""Above it a piece counts as bound by arithmetic, below it by memory. Less than the ratio of both datasheet rates of
+present cards (RTX 4090: 165 TFLOP/s bf16 to 1.0 TB/s; H200: 989 to 4.8), as products reach less of theirs."""
 
 
 def derive_flops_per_s(pieces: Iterable[MeasuredPiece], dtypes: Mapping[str, str]) -> dict[str, float]:

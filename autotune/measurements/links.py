@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.measurements.records import LinkKind, LinkRecord
@@ -54,6 +54,16 @@ def interpolate_s(curve: Curve, size_bytes: float) -> float:
     return min(max(line_s, proportional_s), upper_s)
 
 
+def list_streamed(facts: ModelFacts) -> Iterator[tuple[str, int, int]]:
+    """Component, bytes and passes of every layer in every use of a request, were all of them streamed."""
+    for use in facts.request.uses:
+        component = facts.model.component(use.component)
+        for group in use.groups:
+            for stack in group.stacks:
+                for layer in component.stack(stack).layers:
+                    yield use.component, layer.run_bytes, group.passes
+
+
 def weigh_copies(facts: ModelFacts) -> Mapping[int, int]:
     """Bytes that a request copies if everything streams, by size of one copy.
 
@@ -64,10 +74,8 @@ def weigh_copies(facts: ModelFacts) -> Mapping[int, int]:
         component = facts.model.component(use.component)
         if not component.max_layers:
             weights[component.run_bytes] += component.run_bytes
-        for group in use.groups:
-            for name in group.stacks:
-                for layer in component.stack(name).layers:
-                    weights[layer.run_bytes] += layer.run_bytes * group.passes
+    for _, size_bytes, passes in list_streamed(facts):
+        weights[size_bytes] += size_bytes * passes
     return {size: total for size, total in weights.items() if size > 0}
 
 

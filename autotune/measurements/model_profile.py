@@ -96,7 +96,7 @@ class ModelProfile:
         components: names of the components that were profiled; the times of others are estimates.
         flops_per_s: per dtype, what the measured pieces reach in all; the rate for what was not measured.
         memory_bytes_per_s: the same for device memory.
-        measured_at: when the profile was finished, ISO 8601 in UTC.
+        measured_at: when the oldest of its timings was made, ISO 8601 in UTC.
         notes: what limits it, one sentence each.
     """
 

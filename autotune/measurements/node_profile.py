@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from autotune.measurements.model_profile import DeviceKind
-from autotune.measurements.records import InterferenceRecord, LinkRecord
+from autotune.measurements.records import InterferenceRecord, LinkRecord, Record
 from autotune.measurements.timing import Effort
 from runtime.documents import DocumentKind
 from runtime.errors import ProfileError
@@ -53,7 +54,7 @@ class NodeProfile:
         unknown: figures that could not be read, each with the reason.
         neighbours: what else uses the device or its link, one sentence each.
         warnings: what a user should act on, one sentence each.
-        measured_at: when the profile was finished, ISO 8601 in UTC.
+        measured_at: when the oldest of its timings was made, ISO 8601 in UTC.
         notes: what limits it, one sentence each.
     """
 
@@ -79,18 +80,18 @@ class NodeProfile:
             raise ProfileError(f"{', '.join(both)} cannot be both known and unknown")
 
 
-def carry_over(profile: NodeProfile, earlier: NodeProfile) -> NodeProfile:
-    """``profile`` with the links and the interference of ``earlier``, valid still, that were not measured again.
+def carry_over(profile: NodeProfile, earlier: NodeProfile, is_usable: Callable[[Record], bool]) -> NodeProfile:
+    """``profile`` with the links and the interference of ``earlier`` that are usable still and were not measured again.
 
     They are of other models' layers, or of a disk that was not named this time.
     """
     sizes = {(link.kind, link.size_bytes) for link in profile.links}
     loads = {record.load for record in profile.interference}
-    kept = (link for link in earlier.links if (link.kind, link.size_bytes) not in sizes)
+    kept = (link for link in earlier.links if (link.kind, link.size_bytes) not in sizes and is_usable(link))
     links = sorted(
         (*profile.links, *(replace(link, is_layer_size=False) for link in kept)), key=lambda link: -link.size_bytes
     )
-    interference = (record for record in earlier.interference if record.load not in loads)
+    interference = (record for record in earlier.interference if record.load not in loads and is_usable(record))
     return replace(profile, links=tuple(links), interference=(*profile.interference, *interference))
 
 

@@ -12,6 +12,9 @@ from runtime.units import MAX_BYTES
 
 Outcome = Literal["measured", "out_of_memory", "failed", "skipped"]
 
+AROUND = "(around)"
+"""Name of what a component's run computes in no layer and in no part that holds weights."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
@@ -19,13 +22,13 @@ class Conditions:
 
     Attributes:
         sm_clock_mhz, memory_clock_mhz, temperature_c: of a card.
-        throttle_reasons: why it ran below its clock, as the driver names them.
+        throttle_reasons: why it ran below its clock, as the driver names them; empty where it did not.
     """
 
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     temperature_c: int | None = None
-    throttle_reasons: tuple[str, ...] = ()
+    throttle_reasons: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,6 @@ class PieceRecord:
         outcome: ``out_of_memory`` and ``failed`` are facts, with their reason in ``note``; ``skipped`` was not tried.
         timing: one call; None unless it was measured.
         rise_bytes: the most that a call allocates beyond its inputs and weights, results included.
-        reserved_bytes: the most that the allocator held meanwhile; None where there is none to ask.
         flops, moved_bytes: operations and bytes of one call as counted on the meta device, to judge the time by.
         note: why it was not measured, or what limits the figure.
         conditions: of the device afterwards.
@@ -59,7 +61,6 @@ class PieceRecord:
     outcome: Outcome
     timing: Timing | None = None
     rise_bytes: int | None = None
-    reserved_bytes: int | None = None
     flops: float = 0.0
     moved_bytes: float = 0.0
     note: str = ""
@@ -70,7 +71,7 @@ class PieceRecord:
     def __post_init__(self) -> None:
         if (self.outcome == "measured") != (self.timing is not None):
             raise ProfileError(f"{self.component} {self.name} is {self.outcome}: it has a timing if it was measured")
-        for name in ("weight_bytes", "rise_bytes", "reserved_bytes"):
+        for name in ("weight_bytes", "rise_bytes"):
             _check_bytes(f"{self.component} {self.name}: {name}", getattr(self, name))
 
 

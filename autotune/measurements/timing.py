@@ -59,16 +59,6 @@ class Timing:
         """Width of the interval as a share of the median; 0 for things that take no time."""
         return (self.high_s - self.low_s) / self.median_s if self.median_s else 0.0
 
-    def scaled(self, factor: float) -> Timing:
-        """The timing of ``factor`` times as much."""
-        return Timing(
-            median_s=self.median_s * factor,
-            low_s=self.low_s * factor,
-            high_s=self.high_s * factor,
-            count=self.count,
-            is_settled=self.is_settled,
-        )
-
 
 def summarize_samples(samples: Sequence[float], *, is_settled: bool) -> Timing:
     """The timing that ``samples``, in seconds, amount to.

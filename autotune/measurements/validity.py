@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from autotune.measurements.model_profile import DeviceKind, ModelProfile, RunOptions
 from autotune.measurements.node_profile import NodeFingerprint, NodeProfile
+from autotune.measurements.records import Record
 from autotune.workload import Workload
 from runtime.errors import ProfileError
 from runtime.units import format_gib, format_size
@@ -167,6 +168,19 @@ def compute_age_days(measured_at: str, now: datetime) -> float | None:
     if then.tzinfo is None:
         then = then.replace(tzinfo=UTC)
     return (now - then).total_seconds() / 86_400
+
+
+def is_recent(measured_at: str, now: datetime) -> bool:
+    """Whether what was measured then may still be used."""
+    age_days = compute_age_days(measured_at, now)
+    return age_days is not None and age_days <= MAX_AGE_DAYS
+
+
+def find_oldest(records: Iterable[Record], now: datetime) -> str:
+    """When the oldest of ``records`` was measured, ISO 8601; ``now`` where none was."""
+    return min(
+        (record.measured_at for record in records if record.measured_at), default=now.isoformat(timespec="seconds")
+    )
 
 
 def describe_age(measured_at: str, now: datetime) -> str:

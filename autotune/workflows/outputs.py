@@ -18,11 +18,11 @@ from autotune.export.sglang import Export
 from autotune.profile import Profile, encode_profile
 from autotune.study_records import StudyResult
 from reports.markdown import render_report
-from runtime.documents import encode_document
+from runtime.documents import encode_document, replace_file
 from runtime.errors import InputError
 from runtime.measurement_document import FILE_NAME as MEASUREMENT_NAME
 from runtime.plan import Plan
-from runtime.plan_document import PlanDocument, Prediction
+from runtime.plan_document import PlanDocument, Prediction, is_estimate
 from runtime.units import format_gib
 
 
@@ -170,13 +170,9 @@ def write_json(path: Path, value: object) -> None:
         InputError: the file cannot be written.
     """
     try:
-        target = path.resolve()
-        if target.exists() and not target.is_file():
+        if path.exists() and not path.is_file():
             raise InputError(f"{path} is no file: name a file to write or to replace")
-        with tempfile.TemporaryDirectory(dir=target.parent) as draft:
-            written = Path(draft) / target.name
-            written.write_bytes(msgspec.json.encode(value) + b"\n")
-            written.replace(target)
+        replace_file(path, msgspec.json.encode(value) + b"\n")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -232,4 +228,4 @@ def _script_comments(document: PlanDocument) -> list[str]:
 
 
 def _call(prediction: Prediction) -> str:
-    return "estimated" if prediction.source.startswith("estimated") else "predicted from measurements"
+    return "estimated" if is_estimate(prediction.source) else "predicted from measurements"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from autotune.measurements.journal import Journal
 from autotune.measurements.records import Held, PieceRecord, Record
 from autotune.measurements.timing import Effort
+from autotune.measurements.validity import is_recent
 
 # What failed or found no memory may do better next time: the card was shared, a library was mended.
 _FINAL = frozenset({"measured", "skipped"})
@@ -16,16 +19,18 @@ class JournalKeeper:
     Args:
         journal: where records are.
         effort: with which records are made; earlier ones of less are not given back.
+        now: the time; records older than profiles may be are not given back.
         anew: give back none but those of this keeper.
 
     Attributes:
         recalled, remembered: how many records were given back, and kept.
     """
 
-    def __init__(self, journal: Journal, effort: Effort, *, anew: bool) -> None:
+    def __init__(self, journal: Journal, effort: Effort, now: datetime, *, anew: bool) -> None:
         self._journal = journal
         self._effort = effort
         self._anew = anew
+        self._now = now
         self._own: set[tuple[type[Record], str]] = set()
         self.recalled = self.remembered = 0
 
@@ -34,9 +39,12 @@ class JournalKeeper:
         if self._anew and (holds, key) not in self._own:
             return None
         found = self._journal.recall(holds, key, self._effort)
-        if isinstance(found, PieceRecord) and found.outcome not in _FINAL:
+        if found is None or (isinstance(found, PieceRecord) and found.outcome not in _FINAL):
             return None
-        self.recalled += found is not None
+        # What was skipped was not measured at any time.
+        if found.measured_at and not is_recent(found.measured_at, self._now):
+            return None
+        self.recalled += 1
         return found
 
     def remember(self, key: str, record: Record) -> None:

@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.hardware import DevicePreset
-from autotune.measure.node_readings import NodeReadings, read_node
+from autotune.measure.node_readings import NodeReadings, find_backend, read_node
 from autotune.measure.watch import Watch
 from autotune.measurements.model_profile import ModelProfile
 from autotune.measurements.node_profile import NodeProfile
@@ -51,11 +51,13 @@ def run_profiling(wish: ProfilingWish, device: str, like: DevicePreset, around: 
         DeviceError: the device failed.
     """
     request = settle_request(wish, lambda text: around.notify(text, 0.0))
-    free_before_bytes = _read_free_bytes()
+    free_before = {card.uuid: card.free_bytes for card in survey_gpus().readings if card.uuid is not None}
     target = open_profiled_device(device, like, request.builders)
     try:
         with open_nvml():  # kept open, so that every look at the card is quick
-            readings = read_node(target.device, free_before_bytes=free_before_bytes)
+            readings = read_node(target.device)
+            if not isinstance(readings.gpu, Unknown) and readings.gpu.uuid is not None:
+                readings = replace(readings, free_before_bytes=free_before.get(readings.gpu.uuid))
             watch = Watch(_choose_reader(target, readings, around), around.now)
             node, node_kept = profile_node(wish, request, target, readings, watch, around)
             model, model_kept = profile_model(wish, request, target, watch, around)
@@ -67,14 +69,17 @@ def run_profiling(wish: ProfilingWish, device: str, like: DevicePreset, around: 
 def _choose_reader(
     target: ProfiledDevice, readings: NodeReadings, around: Surroundings
 ) -> Callable[[], DeviceConditions]:
-    """Reads the conditions of the device; computed times depend on none."""
+    """Reads the conditions of the device; computed times depend on none.
+
+    The load of the processor is no condition of a card: of one that cannot be told, nothing is read, and the reason is.
+    """
     if target.is_exact:
         return lambda: DeviceConditions(at_s=0.0)
-    uuid = None if isinstance(readings.gpu, Unknown) else readings.gpu.uuid
-    return lambda: around.read_conditions(uuid)
-
-
-def _read_free_bytes() -> int | None:
-    """What is free on the card that this process will open; None where that cannot be told."""
-    survey = survey_gpus()
-    return survey.readings[survey.used[0]].free_bytes if len(survey.used) == 1 else None
+    if find_backend(target.device) != "cuda":
+        return lambda: around.read_conditions(None)
+    gpu = readings.gpu
+    if isinstance(gpu, Unknown):
+        return lambda: DeviceConditions(at_s=0.0, unknown={"uuid": gpu.reason})
+    if gpu.uuid is None:
+        return lambda: DeviceConditions(at_s=0.0, unknown={"uuid": gpu.unknown["uuid"]})
+    return lambda: around.read_conditions(gpu.uuid)

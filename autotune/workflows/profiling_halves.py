@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from autotune.measurements.model_profile import MeasuredPiece, ModelProfile
 from autotune.measurements.node_profile import NodeProfile, carry_over
 from autotune.measurements.store import ProfileStore
 from autotune.measurements.timing import Effort
-from autotune.measurements.validity import ModelWish
+from autotune.measurements.validity import ModelWish, find_oldest, is_recent
 from autotune.telemetry.conditions import DeviceConditions, read_conditions
 from autotune.workflows.profile_keeper import JournalKeeper
 from autotune.workflows.profiled_device import ProfiledDevice
@@ -90,7 +90,7 @@ def profile_node(
     fingerprint = derive_fingerprint(target.device, target.kind, readings)
     conditions = Conditions(kind=target.kind, versions=dict(around.versions), node=fingerprint)
     journal = open_journal(around.store.journal_folder, conditions)
-    keeper = JournalKeeper(journal, wish.effort, anew=wish.anew)
+    keeper = JournalKeeper(journal, wish.effort, around.now(), anew=wish.anew)
     sizes = choose_layer_sizes(request.facts)
     steps = len(choose_sizes(sizes, None)) * len(COPY_TIMERS)
     done = itertools.count()
@@ -114,7 +114,9 @@ def profile_node(
     )
     earlier = around.store.find_node(profile.node, profile.versions, around.now()).found
     if earlier is not None:
-        profile = carry_over(profile, earlier.profile)
+        profile = carry_over(profile, earlier.profile, lambda record: is_recent(record.measured_at, around.now()))
+    oldest = find_oldest((*profile.links, *profile.interference), around.now())
+    profile = replace(profile, measured_at=oldest)
     path = around.store.save_node(profile)
     return profile, Kept(path=path, measured=keeper.remembered, recalled=keeper.recalled, problems=journal.problems)
 
@@ -131,8 +133,8 @@ def profile_model(
     """
     conditions = Conditions(kind=target.kind, versions=dict(around.versions), options=wish.options)
     journal = open_journal(around.store.journal_folder, conditions)
-    keeper = JournalKeeper(journal, wish.effort, anew=wish.anew)
-    earlier_keeper = JournalKeeper(journal, Effort.QUICK, anew=False)
+    keeper = JournalKeeper(journal, wish.effort, around.now(), anew=wish.anew)
+    earlier_keeper = JournalKeeper(journal, Effort.QUICK, around.now(), anew=False)
     key = compute_cache_key(wish.entry, request.settled, dict(request.facts.versions))
     earlier = _find_earlier(request, conditions, key, around)
     count = len(request.builders)
@@ -160,7 +162,7 @@ def profile_model(
         components=tuple(name for name in request.every if name in captured),
         flops_per_s=derive_flops_per_s(pieces, dtypes),
         memory_bytes_per_s=derive_memory_bytes_per_s(pieces),
-        measured_at=around.now().isoformat(timespec="seconds"),
+        measured_at=find_oldest((piece.record for piece in pieces), around.now()),
         notes=(*target.notes, *request.settled.notes),
     )
     path = around.store.save_model(profile)

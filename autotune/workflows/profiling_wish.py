@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotune.capture_cache import load_entry_facts
 from autotune.catalog.built_component import ComponentBuilder
 from autotune.catalog.entry import CatalogEntry, SettledWorkload
+from autotune.measurements.links import list_streamed
 from autotune.measurements.model_profile import RunOptions
 from autotune.measurements.timing import Effort
 from autotune.model_facts import ModelFacts
@@ -94,7 +95,7 @@ def settle_request(wish: ProfilingWish, notify: Callable[[str], None]) -> Reques
 def choose_layer_sizes(facts: ModelFacts) -> tuple[int, ...]:
     """The sizes of layers, at most ``MOST_LAYER_SIZES``, that carry most bytes in a request; others lie between."""
     carried: dict[int, int] = {}
-    for _, size_bytes, passes in _list_streamed(facts):
+    for _, size_bytes, passes in list_streamed(facts):
         carried[size_bytes] = carried.get(size_bytes, 0) + size_bytes * passes
     ordered = sorted((size for size in carried if size), key=lambda size: -carried[size])
     return tuple(ordered[:MOST_LAYER_SIZES])
@@ -103,18 +104,8 @@ def choose_layer_sizes(facts: ModelFacts) -> tuple[int, ...]:
 def find_busiest(request: Request) -> str | None:
     """The wanted component whose layers carry most bytes in a request: what copies go on beside, as a rule."""
     carried = dict.fromkeys(request.builders, 0)
-    for component, size_bytes, passes in _list_streamed(request.facts):
+    for component, size_bytes, passes in list_streamed(request.facts):
         if component in carried:
             carried[component] += size_bytes * passes
     busy = [name for name, size_bytes in carried.items() if size_bytes]
     return max(busy, key=lambda name: carried[name], default=None)
-
-
-def _list_streamed(facts: ModelFacts) -> Iterator[tuple[str, int, int]]:
-    """Component, bytes and passes of every layer in every use of a request, were all of them streamed."""
-    for use in facts.request.uses:
-        component = facts.model.component(use.component)
-        for group in use.groups:
-            for stack in group.stacks:
-                for layer in component.stack(stack).layers:
-                    yield use.component, layer.run_bytes, group.passes

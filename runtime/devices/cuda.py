@@ -25,7 +25,8 @@ class CudaDevice:
 
     Buffers come from the copy stream's pool, and what writes into them first is a copy on that stream. That is why
     ``free`` needs no ``record_stream``: memory that compute has used goes to a buffer whose copy is queued later, and
-    every copy to the device waits for all compute that was queued before it.
+    every copy to the device waits for all compute that was queued before it. Who lets compute write first has waited
+    for every copy into what was freed before; the profiler synchronizes.
 
     Copies that are queued to the host have a stream of their own: cards have a copy engine for each direction, and one
     stream would put both directions in one order. The allocator does not know that this stream uses a buffer, which is

@@ -169,7 +169,7 @@ class EmulatedDevice:
         self._pins.pin(buffer)
 
     def unpin(self, buffer: torch.Tensor) -> None:
-        """See ``Device``; waits for the host's copies, which may still read it."""
+        """See ``Device``; waits for the host's copies, which may still use it."""
         if self._is_closed:
             return
         self._enter()

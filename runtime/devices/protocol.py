@@ -142,7 +142,10 @@ class Device(Protocol):
         ...
 
     def free(self, buffer: torch.Tensor) -> None:
-        """Give back what ``allocate`` returned. A copy into it may still be on its way: it does no harm."""
+        """Give back what ``allocate`` returned. A copy into it may still be on its way: it does no harm to copies.
+
+        Compute may be the first to write into what is allocated next only when every such copy has been waited for.
+        """
         ...
 
     def pin(self, buffer: torch.Tensor) -> None:

@@ -47,10 +47,10 @@ class RealEngine:
         self.time = RealTime(time_scale)
         self.reads = ReadLane(self.time, fail_read)
         self._fail_copy = fail_copy
-        self._thread, self._back_thread = (
-            CopyThread(lane, self.time, None if delay_seed is None else random.Random(delay_seed))
-            for lane in (Lane.H2D, Lane.D2H)
-        )
+        # Not equally late: what overtakes the other way only then would not show.
+        delays, back_delays = (None if delay_seed is None else random.Random(delay_seed + way) for way in range(2))
+        self._thread = CopyThread(Lane.H2D, self.time, delays)
+        self._back_thread = CopyThread(Lane.D2H, self.time, back_delays)
         self._couriers: list[ThreadedCourier] = []
         self.compute = ComputeLane(self.time)
 

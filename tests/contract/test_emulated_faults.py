@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -148,7 +149,8 @@ def test_a_failed_copy_to_the_host_names_its_layer(open_emulated: OpenEmulated) 
 
 
 def test_copies_both_ways_are_on_their_way_at_once(open_emulated: OpenEmulated) -> None:
-    device = open_emulated(rates=PACED)
+    # A layer takes a sixteenth of a second: the host may be away for a while between the two.
+    device = open_emulated(rates=replace(PACED, pinned_bytes_per_s=2.0**16, d2h_bytes_per_s=2.0**16))
     source, target = pinned_layers(device, 2)
     buffers = [buffer_of(device, source) for _ in range(2)]
     back = device.queue_back([(target, buffers[0])], label(0))

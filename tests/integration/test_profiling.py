@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -353,3 +354,20 @@ def test_a_component_profiled_later_joins_those_that_were_profiled_before(tmp_pa
     by_name = {use.component: use for use in both.model.facts.work}
     assert by_name["transformer"].groups[0].layers["transformer_blocks"][0].measured_s == pytest.approx(2e-3)
     assert by_name["vae"].groups[0].layers["decoder.up_blocks"][0].measured_s == pytest.approx(9.0)
+
+
+def test_what_is_older_than_a_profile_may_be_is_measured_again(tmp_path):
+    old = surroundings(tmp_path, now=lambda: NOW - timedelta(days=31))
+    first = profile(QWEN_IMAGE, emulated_target(pace), old, components=("vae",))
+    again = profile(QWEN_IMAGE, emulated_target(pace), surroundings(tmp_path), components=("vae",))
+    assert (again.model_kept.recalled, again.node_kept.recalled) == (0, 0)
+    assert first.model.measured_at < again.model.measured_at
+    assert first.node.measured_at < again.node.measured_at
+
+
+def test_a_profile_is_as_old_as_the_oldest_timing_in_it(tmp_path):
+    earlier = surroundings(tmp_path, now=lambda: NOW - timedelta(days=20))
+    first = profile(QWEN_IMAGE, emulated_target(pace), earlier, components=("transformer",))
+    both = profile(QWEN_IMAGE, emulated_target(pace), surroundings(tmp_path), components=("vae",))
+    assert both.model.components == ("transformer", "vae")
+    assert both.model.measured_at == first.model.measured_at

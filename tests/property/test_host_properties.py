@@ -95,7 +95,7 @@ def test_a_larger_budget_pins_a_superset_under_topup(data):
 @given(st.data())
 def test_no_use_is_faster_than_its_bound(data):
     with small_reserves():
-        evaluator = data.draw(hosted_evaluators(interferences=INTERFERENCES))
+        evaluator = data.draw(hosted_evaluators(interferences=UNDISTURBED | INTERFERENCES))
         plan = data.draw(plans_of(evaluator))
         evaluation = evaluator.evaluate(plan)
         program = evaluator.lifecycle.build_program(plan)
@@ -107,7 +107,7 @@ def test_no_use_is_faster_than_its_bound(data):
 @given(st.data())
 def test_no_two_copies_to_the_device_run_at_once(data):
     with small_reserves():
-        evaluator = data.draw(hosted_evaluators(interferences=INTERFERENCES))
+        evaluator = data.draw(hosted_evaluators(interferences=UNDISTURBED | INTERFERENCES))
         recorder = Recorder()
         evaluator.evaluate(data.draw(plans_of(evaluator)), recorder)
         copies = sorted((start, end) for lane, start, end, _ in recorder.spans if lane == 1 and end > start)
