@@ -180,8 +180,9 @@ def _describe_binding(host: HostReading) -> tuple[str, str]:
         return _gib(host.limit_bytes), f"{host.binding.file} of {host.binding.directory}"
     if host.unknown:
         return _UNKNOWN, "; ".join(host.unknown)
-    has_none = any("no cgroup limits memory" in source for source in host.sources)
-    return ("none", "every cgroup of this process that can be seen") if has_none else (_UNKNOWN, "no cgroup was found")
+    if not host.has_cgroups:
+        return _UNKNOWN, "no cgroup was found"
+    return "none", "every cgroup of this process that can be seen"
 
 
 def _gib(size_bytes: int | None) -> str:

@@ -38,6 +38,7 @@ class HostReading:
         namespaces: which parts of the machine this process cannot see.
         memlock: the kernel's limit on locked memory.
         is_wsl: whether this is Linux inside Windows; None where the system does not tell.
+        has_cgroups: whether a cgroup hierarchy that can limit memory was found.
         sources: where the figures come from, in sentences.
         unknown: files that are there and could not be read or understood, with the reason.
     """
@@ -52,6 +53,7 @@ class HostReading:
     namespaces: Namespaces
     memlock: MemlockLimit
     is_wsl: bool | None
+    has_cgroups: bool
     sources: tuple[str, ...]
     unknown: tuple[str, ...]
 
@@ -116,6 +118,7 @@ def read_host_memory(
         namespaces=namespaces,
         memlock=read_memlock(files, namespaces),
         is_wsl=_read_wsl(files),
+        has_cgroups=bool(chains),
         sources=(
             _describe_system(available_bytes, is_given=meminfo_bytes is None),
             *(chain.note for chain in chains if chain.note),

@@ -15,16 +15,20 @@ from runtime.files import as_text
 
 # Control files are small; a mount table of a machine with thousands of containers has a few MiB.
 _MOST_BYTES = 16 * 2**20
-# The kernel refuses to read from /proc/sys into a buffer of megabytes.
+# The kernel refuses to read from /proc/sys into a buffer of megabytes; of /proc it gives about a page at a time.
 _CHUNK_BYTES = 64 * 2**10
 _NUMBER = re.compile(r"[0-9]{1,40}")
 
 
-def read_regular_file(path: str) -> bytes:
-    """The content of the regular file at ``path``.
+def read_regular_file(path: str, read: Callable[[int, int], bytes] = os.read) -> bytes:
+    """The content of the regular file at ``path``, whole.
+
+    Args:
+        path: of the file.
+        read: gives at most so many bytes of a descriptor, nothing at the end.
 
     Raises:
-        OSError: it is missing, no regular file, or cannot be read.
+        OSError: it is missing, no regular file, longer than 16 MiB, or cannot be read.
         ValueError: no file can have such a path.
     """
     # Non-blocking: a pipe in the place of a control file must not hang the program.
@@ -32,10 +36,12 @@ def read_regular_file(path: str) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError("not a regular file")
-        parts: list[bytes] = []
-        while len(parts) * _CHUNK_BYTES < _MOST_BYTES and (part := os.read(descriptor, _CHUNK_BYTES)):
-            parts.append(part)
-        return b"".join(parts)
+        content = bytearray()
+        while part := read(descriptor, _CHUNK_BYTES):
+            content += part
+            if len(content) > _MOST_BYTES:
+                raise OSError(f"longer than {_MOST_BYTES} bytes, the most that is read of a control file")
+        return bytes(content)
     finally:
         os.close(descriptor)
 

@@ -25,6 +25,7 @@ _HOST_SHARE = 8
 """Copies take up to five times their size of host memory while they are measured; the rest stays for others."""
 
 _DEVICE_SHARE = 2
+"""Copies take their size of the card's memory; leaving as much again free is a judgement."""
 
 
 def measure_node(
@@ -84,7 +85,11 @@ def measure_node(
 
 
 def choose_most_bytes(sheet: FigureSheet, readings: NodeReadings) -> int:
-    """The largest copy to try: small enough for the host and the device as they are now."""
+    """The largest copy to try: small enough for the host and the device as they are now.
+
+    What is available to the host is enough to go by, though a file that may hold a limit is unknown: the buffers are a
+    fraction of it and are given back as soon as they are timed.
+    """
     free, available_bytes = sheet.figures.get("vram_free_bytes"), readings.host.available_bytes
     on_host = SWEEP_BYTES[-1] if available_bytes is None else available_bytes // _HOST_SHARE
     return on_host if free is None else min(on_host, int(free.value) // _DEVICE_SHARE)

@@ -79,8 +79,9 @@ def take_host(sheet: FigureSheet, readings: NodeReadings) -> None:
     sheet.take_value("host_total_bytes", host.total_bytes, "bytes", "/proc/meminfo", files or "the system does not say")
     available_bytes = None if host.unknown else host.available_bytes
     sheet.take_value("host_available_bytes", available_bytes, "bytes", sources, files or "the system does not say")
+    unmet = "no cgroup limits memory" if host.has_cgroups else "no cgroup was found"
     binding = "" if host.binding is None else host.binding.describe()
-    sheet.take_value("host_limit_bytes", host.limit_bytes, "bytes", binding, files or "no cgroup limits memory")
+    sheet.take_value("host_limit_bytes", host.limit_bytes, "bytes", binding, files or unmet)
     lock = host.memlock
     limit_bytes = lock.soft_bytes if lock.binds else None
     sheet.take_value("host_memlock_bytes", limit_bytes, "bytes", lock.describe(), f"no limit binds: {lock.describe()}")

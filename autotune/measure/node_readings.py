@@ -50,7 +50,7 @@ def read_node(
     if find_backend(device) == "cuda":
         gpu: Answer[GpuReading] = read_process_gpu(device.torch_device.index, where)
     else:
-        gpu = Unknown(reason=f"the device {device.name} is no card", is_unsupported=True)
+        gpu = Unknown(reason=f"the device {device.name} is no card")
     return NodeReadings(
         machine=read_machine(),
         host=host,

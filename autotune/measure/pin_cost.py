@@ -16,10 +16,9 @@ class CeilingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinRequest:
-    """One call: its size, what was pinned before, how long it took; ``refusal`` is empty where it was granted."""
+    """One call: its size and how long it took; ``refusal`` is empty where it was granted."""
 
     size_bytes: int
-    pinned_before_bytes: int
     duration_s: float
     refusal: str = ""
 
@@ -30,8 +29,12 @@ class PinCeiling:
 
     Attributes:
         kind: of the total, of a single call, or passing.
-        granted_bytes: the most that was granted: in all for ``total``, in one call for ``single-call``.
-        refused_bytes: the least that was refused, in the same sense.
+        granted_bytes: for ``total``, what was pinned in all when even the smallest request was refused; for
+            ``single-call``, the largest request that was granted while smaller ones filled the total that the refused
+            one would have made (larger ones may have been granted before); for ``passing``, the request itself.
+        refused_bytes: for ``total``, that sum and the last request that was refused while filling; for
+            ``single-call``, the request whose refusal began the filling, though smaller ones may have been refused
+            during it; for ``passing``, the request itself.
         reason: what the driver said.
     """
 

@@ -136,10 +136,7 @@ class _Trial:
         except PinError as error:
             refusal = str(error)
         duration_s = self._clock() - start_s
-        request = PinRequest(
-            size_bytes=size_bytes, pinned_before_bytes=self._total_bytes, duration_s=duration_s, refusal=refusal
-        )
-        self._requests.append(request)
+        self._requests.append(PinRequest(size_bytes=size_bytes, duration_s=duration_s, refusal=refusal))
         if not refusal:
             self._total_bytes += size_bytes
         return refusal

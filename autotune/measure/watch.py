@@ -47,7 +47,7 @@ class Watch:
                 sm_clock_mhz=after.sm_clock_mhz,
                 memory_clock_mhz=after.memory_clock_mhz,
                 temperature_c=after.temperature_c,
-                throttle_reasons=after.throttle_reasons or (),
+                throttle_reasons=after.throttle_reasons,
             ),
             disturbances=find_disturbances(before, after),
             measured_at=self.now(),

@@ -30,6 +30,11 @@ class Unknown:
 Answer: TypeAlias = Value | Unknown
 
 
+def describe_error(error: Exception) -> str:
+    """What ``error`` says; its type where it says nothing."""
+    return str(error) or type(error).__name__
+
+
 def or_none(answer: Answer[Value]) -> Value | None:
     """The value; None where it is unknown."""
     return None if isinstance(answer, Unknown) else answer

@@ -24,18 +24,17 @@ class DeviceConditions:
 
     Attributes:
         at_s: the instant on the clock that ``read_conditions`` was given.
-        uuid: of the card; None for the CPU and emulated devices, of which only ``load`` is read.
-        driver: version of the driver.
+        uuid: of the card; None for the CPU and emulated devices, of which only ``load`` is read, and for a card that
+            cannot be told.
         sm_clock_mhz, memory_clock_mhz, temperature_c, throttle_reasons: of the card.
         other_count: other processes with a CUDA context on the card.
         other_pids: their numbers, as far as they are known.
         load: processor time of the machine and of this process; None for a card.
-        unknown: field -> why it is None.
+        unknown: field -> why it is None; ``uuid`` -> why nothing of the card could be read.
     """
 
     at_s: float
     uuid: str | None = None
-    driver: str | None = None
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     temperature_c: int | None = None
@@ -68,18 +67,17 @@ def read_conditions(
         unknown = {"load": load.reason} if isinstance(load, Unknown) else {}
         return DeviceConditions(at_s=clock(), load=or_none(load), unknown=unknown)
     own = own or find_own_process(has_context=True)
-    with open_nvml() if load_nvml is None else open_nvml(load_nvml) as nvml:
+    with open_nvml(load_nvml) as nvml:
         if isinstance(nvml, Unknown):
             return DeviceConditions(at_s=clock(), uuid=uuid, unknown={"uuid": nvml.reason})
         device = nvml.device_of_uuid(uuid)
         if isinstance(device, Unknown):
             return DeviceConditions(at_s=clock(), uuid=uuid, unknown={"uuid": device.reason})
-        return _read_device(device, uuid, nvml.driver_version(), own, clock())
+        return _read_device(device, uuid, own, clock())
 
 
-def _read_device(device: NvmlDevice, uuid: str, driver: Answer[str], own: OwnProcess, at_s: float) -> DeviceConditions:
+def _read_device(device: NvmlDevice, uuid: str, own: OwnProcess, at_s: float) -> DeviceConditions:
     answers: dict[str, Answer[Any]] = {
-        "driver": driver,
         "sm_clock_mhz": device.sm_clock_mhz(),
         "memory_clock_mhz": device.memory_clock_mhz(),
         "temperature_c": device.temperature_c(),

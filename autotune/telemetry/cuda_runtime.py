@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from autotune.telemetry.answers import Answer, Unknown
+from autotune.telemetry.answers import Answer, Unknown, describe_error
 from autotune.telemetry.cards import Inventory
 from autotune.telemetry.nvml_device import normalise_bus_id
 from autotune.telemetry.visible import Choice
@@ -51,7 +51,7 @@ def identify_cuda_device(ordinal: int | None = None, torch: Any = None) -> Answe
         facts = cuda.get_device_properties(number)
         total_bytes, reserved_bytes = int(facts.total_memory), int(cuda.memory_reserved(number))
     except Exception as error:  # a broken driver raises anything
-        return Unknown(reason=f"the CUDA runtime does not describe its device: {error or type(error).__name__}")
+        return Unknown(reason=f"the CUDA runtime does not describe its device: {describe_error(error)}")
     uuid, integrated = getattr(facts, "uuid", None), getattr(facts, "is_integrated", None)
     return CudaIdentity(
         ordinal=number,

@@ -9,15 +9,17 @@ from autotune.telemetry.throttling import DISTURBING, GPU_IDLE
 from runtime.errors import InputError
 from runtime.units import format_percent
 
-MOST_CLOCK_DROP_RATIO = 0.1
-"""A card whose clock falls further between the two readings was not in a steady state."""
+_MOST_CLOCK_DROP_RATIO = 0.1
+"""A card whose clock falls further between the two readings was in no steady state; a judgement, not a measurement."""
 
-MOST_OTHER_LOAD_RATIO = 0.1
+_MOST_OTHER_LOAD_RATIO = 0.1
 """Share of all processors that others may keep busy during a run on the CPU; a judgement, not a measurement."""
 
 
 def find_disturbances(before: DeviceConditions, after: DeviceConditions) -> tuple[str, ...]:
     """Why times taken between the two readings are dirty, in sentences; empty when nothing is known against them.
+
+    Conditions of a card that could not be read at all are told, too: nobody knows what happened then.
 
     Raises:
         InputError: the readings are of two devices, or in the wrong order.
@@ -28,11 +30,18 @@ def find_disturbances(before: DeviceConditions, after: DeviceConditions) -> tupl
             "device before and after the run"
         )
     return (
+        *_find_blindness(before, after),
         *_find_throttling(before, after),
         *_find_others(before, after),
         *_find_clock_drop(before, after),
         *_find_load(before, after),
     )
+
+
+def _find_blindness(before: DeviceConditions, after: DeviceConditions) -> Iterator[str]:
+    reason = before.unknown.get("uuid") or after.unknown.get("uuid")
+    if reason:
+        yield f"the conditions of the card are unknown: {reason}"
 
 
 def _find_throttling(before: DeviceConditions, after: DeviceConditions) -> Iterator[str]:
@@ -57,7 +66,7 @@ def _find_clock_drop(before: DeviceConditions, after: DeviceConditions) -> Itera
     # A card that has gone idle by the second reading has lowered its clock after the run, not during it.
     if first is None or last is None or GPU_IDLE in (after.throttle_reasons or ()):
         return
-    if last < first * (1 - MOST_CLOCK_DROP_RATIO):
+    if last < first * (1 - _MOST_CLOCK_DROP_RATIO):
         yield f"the clock fell by {format_percent(1 - last / first)} from {first} to {last} MHz"
 
 
@@ -65,5 +74,5 @@ def _find_load(before: DeviceConditions, after: DeviceConditions) -> Iterator[st
     if before.load is None or after.load is None:
         return
     ratio = before.load.other_ratio(after.load)
-    if ratio is not None and ratio > MOST_OTHER_LOAD_RATIO:
+    if ratio is not None and ratio > _MOST_OTHER_LOAD_RATIO:
         yield f"other processes kept {format_percent(ratio)} of the {after.load.cpus} processors busy"

@@ -11,9 +11,10 @@ import contextlib
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from autotune.telemetry.answers import Answer, Unknown
+from autotune.telemetry.answers import Answer, Unknown, describe_error
 from autotune.telemetry.nvml_device import NvmlDevice
 from autotune.telemetry.nvml_query import NvmlQuery
 
@@ -22,6 +23,11 @@ NvmlModule = Any
 
 def _load_pynvml() -> NvmlModule:
     return importlib.import_module("pynvml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoModule(Unknown):
+    """NVML cannot even be asked: its Python module is not there, or broken."""
 
 
 class Nvml:
@@ -57,28 +63,24 @@ class Nvml:
 
 
 @contextmanager
-def open_nvml(load: Callable[[], NvmlModule] = _load_pynvml) -> Iterator[Answer[Nvml]]:
+def open_nvml(load: Callable[[], NvmlModule] | None = None) -> Iterator[Answer[Nvml]]:
     """The library, or why there is none. May be nested: the library counts how often it was opened.
 
     Args:
-        load: returns the module ``pynvml``, or something that behaves like it.
+        load: returns the module ``pynvml``, or something that behaves like it; None for the installed one.
     """
     try:
-        module = load()
+        module = _load_pynvml() if load is None else load()
     except Exception as error:  # a broken driver library raises anything at import
-        yield Unknown(reason=f"the Python module pynvml (of nvidia-ml-py) cannot be loaded: {_describe(error)}")
+        yield NoModule(reason=f"the Python module pynvml (of nvidia-ml-py) cannot be loaded: {describe_error(error)}")
         return
     try:
         module.nvmlInit()
     except Exception as error:
-        yield Unknown(reason=f"no NVIDIA driver answers: {_describe(error)}")
+        yield Unknown(reason=f"no NVIDIA driver answers: {describe_error(error)}")
         return
     try:
         yield Nvml(module)
     finally:
         with contextlib.suppress(Exception):
             module.nvmlShutdown()
-
-
-def _describe(error: Exception) -> str:
-    return str(error) or type(error).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from autotune.telemetry.answers import Answer, Unknown, Value
+from autotune.telemetry.answers import Answer, Unknown, Value, describe_error
 
 # "Not supported" and "function not found" of nvmlReturn_t; the latter is what a driver older than the module says.
 _UNSUPPORTED_CODES = frozenset({3, 13})
@@ -32,7 +32,7 @@ class NvmlQuery:
             return convert(function(*arguments))
         except Exception as error:
             code = getattr(error, "value", None)
-            reason = f"{name}: {str(error) or type(error).__name__}"
+            reason = f"{name}: {describe_error(error)}"
             return Unknown(reason=reason, is_unsupported=code in _UNSUPPORTED_CODES)
 
     def whole(self, name: str, *arguments: object) -> Answer[int]:

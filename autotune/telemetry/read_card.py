@@ -17,6 +17,16 @@ from autotune.telemetry.reading import GpuReading
 _INTEGRATED = re.compile(r"\b(Jetson|Tegra|Xavier|Orin|Thor|GB10)\b|\bnvgpu\b", re.IGNORECASE)
 _MIG_PROFILE = re.compile(r"\bMIG (?P<profile>\S+)$")
 _VRAM = ("total_bytes", "usable_bytes", "free_bytes", "own_bytes", "others_bytes", "context_bytes")
+_STATE = (
+    "temperature_c",
+    "sm_clock_mhz",
+    "max_sm_clock_mhz",
+    "memory_clock_mhz",
+    "power_w",
+    "throttle_reasons",
+    "utilization_ratio",
+)
+_NO_RESERVE = Unknown(reason="this driver does not tell what it reserves of the total")
 _SHARED = "the device shares the host's memory"
 
 
@@ -76,9 +86,7 @@ def read_card(
         _take_memory(figures, memory, identity)
     _take_processes(figures, card, memory, own, identity)
     _take_links(figures, card)
-    for name in ("temperature_c", "sm_clock_mhz", "max_sm_clock_mhz", "memory_clock_mhz", "power_w"):
-        figures.take(name, getattr(device, name)(), "NVML")
-    for name in ("throttle_reasons", "utilization_ratio"):
+    for name in _STATE:
         figures.take(name, getattr(device, name)(), "NVML")
     return figures.build()
 
@@ -116,7 +124,7 @@ def _take_memory(figures: _Figures, memory: Answer[DeviceMemory], identity: Cuda
     elif isinstance(memory, Unknown):
         figures.take(name, memory, "")
     elif memory.reserved_bytes is None:
-        figures.take(name, Unknown(reason="this driver does not tell what it reserves of the total"), "")
+        figures.take(name, _NO_RESERVE, "")
     else:
         figures.take(name, memory.total_bytes - memory.reserved_bytes, "NVML: the total less what the driver reserves")
 
@@ -141,6 +149,9 @@ def _take_processes(
         figures.take("others_bytes", memory, "")
     elif isinstance(split.own_bytes, Unknown):
         figures.take("others_bytes", split.own_bytes, "")
+    elif memory.reserved_bytes is None:
+        # The older query counts the driver's reserve as used (nvml.h: nvmlMemory_t), which would be taken for others'.
+        figures.take("others_bytes", _NO_RESERVE, "")
     else:
         others = max(0, memory.used_bytes - split.own_bytes)
         figures.take("others_bytes", others, "NVML: what is in use less what this process has")

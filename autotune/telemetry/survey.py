@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from autotune.host_memory import HostReading, read_host_memory
 from autotune.telemetry.answers import Answer, Unknown, or_none
 from autotune.telemetry.cards import Card, Inventory, list_cards
 from autotune.telemetry.cuda_runtime import CudaIdentity, identify_cuda_device, match_card
-from autotune.telemetry.nvml import Nvml, open_nvml
+from autotune.telemetry.nvml import NoModule, open_nvml
 from autotune.telemetry.processes import OwnProcess, find_own_process
 from autotune.telemetry.read_card import read_card
 from autotune.telemetry.reading import GpuReading
 from autotune.telemetry.visible import Choice, NoDevice, resolve_visible
+
+
+class Missing(StrEnum):
+    """The first thing that is missing where no device is known."""
+
+    MODULE = "module"
+    DRIVER = "driver"
+    CARD = "card"
+    INSTANCE = "instance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +39,8 @@ class GpuSurvey:
         explanation: how it was told, or why it cannot be.
         is_settled: whether ``used`` is an answer, be it "none"; False where it cannot be told.
         lost: why cards that the driver counts do not answer.
+        missing: why there is nothing in ``readings`` and ``lost``: the Python module, a driver that answers, a card, or
+            an instance of a card in MIG mode; else None.
     """
 
     readings: tuple[GpuReading, ...]
@@ -37,6 +48,7 @@ class GpuSurvey:
     explanation: str
     is_settled: bool
     lost: tuple[str, ...] = ()
+    missing: Missing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +75,11 @@ def survey_gpus(where: Surroundings | None = None) -> GpuSurvey:
     where = where or Surroundings()
     host = where.host or read_host_memory()
     identity = or_none(identify_cuda_device(None, where.torch))
-    with _open(where) as nvml:
+    with open_nvml(where.load_nvml) as nvml:
         inventory = list_cards(nvml)
         if isinstance(inventory, Unknown):
-            return GpuSurvey(readings=(), used=(), explanation=inventory.reason, is_settled=False)
+            missing = Missing.MODULE if isinstance(inventory, NoModule) else Missing.DRIVER
+            return GpuSurvey(readings=(), used=(), explanation=inventory.reason, is_settled=False, missing=missing)
         chosen = _choose(inventory, where, identity)
         used = chosen.candidates if isinstance(chosen, Choice) else ()
         parts = [part for card in inventory.cards for part in card.parts]
@@ -77,6 +90,7 @@ def survey_gpus(where: Surroundings | None = None) -> GpuSurvey:
             explanation=chosen.how if isinstance(chosen, Choice) else chosen.reason,
             is_settled=not isinstance(chosen, Unknown),
             lost=inventory.lost,
+            missing=_find_missing(inventory),
         )
 
 
@@ -86,7 +100,7 @@ def read_process_gpu(ordinal: int | None = None, where: Surroundings | None = No
     identity = identify_cuda_device(ordinal, where.torch)
     if isinstance(identity, Unknown):
         return identity
-    with _open(where) as nvml:
+    with open_nvml(where.load_nvml) as nvml:
         inventory = list_cards(nvml)
         if isinstance(inventory, Unknown):
             return inventory
@@ -96,8 +110,10 @@ def read_process_gpu(ordinal: int | None = None, where: Surroundings | None = No
         return _read(chosen.candidates[0], inventory, where, where.host or read_host_memory(), identity)
 
 
-def _open(where: Surroundings) -> AbstractContextManager[Answer[Nvml]]:
-    return open_nvml() if where.load_nvml is None else open_nvml(where.load_nvml)
+def _find_missing(inventory: Inventory) -> Missing | None:
+    if inventory.lost or any(card.parts for card in inventory.cards):
+        return None
+    return Missing.INSTANCE if inventory.cards else Missing.CARD
 
 
 def _choose(inventory: Inventory, where: Surroundings, identity: CudaIdentity | None) -> Choice | NoDevice | Unknown:

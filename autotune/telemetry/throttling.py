@@ -1,6 +1,7 @@
 """Names for NVML's reasons why a card's clocks are what they are, and which of them spoil a measurement.
 
-Source: ``nvmlClocksEventReason*`` of nvml.h (formerly ``nvmlClocksThrottleReason*``), one bit each.
+Source: ``nvmlClocksEventReason*`` of nvidia-ml-py, one bit each; the last two it has by their former names alone,
+``nvmlClocksThrottleReasonBoardLimit`` and ``nvmlClocksThrottleReasonReliability``.
 """
 
 from __future__ import annotations
@@ -22,9 +23,17 @@ _REASON_OF_BIT = {
 }
 
 DISTURBING = frozenset(
-    {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
+    {
+        "sw_power_cap",
+        "hw_slowdown",
+        "sw_thermal_slowdown",
+        "hw_thermal_slowdown",
+        "hw_power_brake_slowdown",
+        "board_limit",
+        "reliability",
+    }
 )
-"""Heat, power and hardware protection. An idle card and clocks that somebody set are no disturbance."""
+"""Heat, power, voltage and hardware protection. An idle card and clocks that somebody set are no disturbance."""
 
 
 def name_reasons(bits: int) -> tuple[str, ...]:

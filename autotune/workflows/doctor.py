@@ -9,19 +9,33 @@ from autotune.host_memory import HostReading, Problem, read_host_memory
 from autotune.telemetry.machine import MachineReport
 from autotune.telemetry.reading import GpuReading
 from autotune.telemetry.software import SoftwareVersion, read_software
-from autotune.telemetry.survey import GpuSurvey, Surroundings, survey_gpus
+from autotune.telemetry.survey import GpuSurvey, Missing, Surroundings, survey_gpus
 from autotune.telemetry.throttling import DISTURBING
 from runtime.hosting import spendable_pin_bytes
 from runtime.units import format_gib, format_percent
 
-MOST_OTHERS_RATIO = 0.05
-"""Share of a card that others may hold before it is worth a word: about a desktop's own use of a 24 GB card."""
+_MOST_OTHERS_RATIO = 0.05
+"""Share of a card that others may hold before it is worth a word: a judgement, not a measurement."""
 
 _FULL_LANES = 16
 _MODEL_PACKAGES = ("torch", "diffusers", "transformers")
 
-BUSY_RATIO = 0.1
-"""From this utilisation on a card is not idle; timing on it needs it to be."""
+_BUSY_RATIO = 0.1
+"""From this utilisation on a card is not idle, as timing on it needs it to be: a judgement, not a measurement."""
+
+_INSTALL_DRIVER = (
+    "to use one here install NVIDIA's driver and check that `nvidia-smi` lists it (in a container: start it with the "
+    "GPU passed through)"
+)
+_REMEDIES = {
+    Missing.MODULE: "to use one here install the Python package nvidia-ml-py anew (`pip install --force-reinstall "
+    "nvidia-ml-py`)",
+    Missing.DRIVER: _INSTALL_DRIVER,
+    Missing.CARD: _INSTALL_DRIVER,
+    Missing.INSTANCE: "to use this one create an instance of it (`nvidia-smi mig -cgi PROFILE -C`), or leave MIG mode "
+    "(`nvidia-smi -mig 0`)",
+}
+"""What to do where no GPU is known."""
 
 
 def gather_machine(where: Surroundings | None = None, profiles: Sequence[str] = ()) -> MachineReport:
@@ -40,11 +54,10 @@ def gather_machine(where: Surroundings | None = None, profiles: Sequence[str] = 
 
 
 def _check_gpus(gpus: GpuSurvey) -> Iterator[Problem]:
-    if not gpus.readings and not gpus.lost:
+    if gpus.missing is not None:
         yield Problem(
             what=f"no GPU is known: {gpus.explanation}",
-            remedy="plan for a card by name with --device; to use one here install NVIDIA's driver and check that "
-            "`nvidia-smi` lists it (in a container: start it with the GPU passed through)",
+            remedy=f"plan for a card by name with --device; {_REMEDIES[gpus.missing]}",
         )
     elif not gpus.is_settled:
         yield Problem(
@@ -77,7 +90,7 @@ def _check_gpu(gpu: GpuReading) -> Iterator[Problem]:
             what=f"the memory of {name} is unknown: {gpu.unknown.get('total_bytes', 'the driver does not tell it')}",
             remedy="name the nearest card with --device and what may be used of it with --vram-cap",
         )
-    elif gpu.others_bytes is not None and gpu.others_bytes > MOST_OTHERS_RATIO * gpu.total_bytes:
+    elif gpu.others_bytes is not None and gpu.others_bytes > _MOST_OTHERS_RATIO * gpu.total_bytes:
         pids = ", ".join(str(process.pid) for process in gpu.processes or ())
         yield Problem(
             what=f"others hold {format_gib(gpu.others_bytes)} of {name}{f' (process {pids})' if pids else ''}",
@@ -89,7 +102,7 @@ def _check_gpu(gpu: GpuReading) -> Iterator[Problem]:
             what=f"{name} is throttled: {', '.join(throttled)}",
             remedy="improve cooling or raise its power limit (`nvidia-smi -q -d PERFORMANCE,POWER`) before profiling",
         )
-    if gpu.utilization_ratio is not None and gpu.utilization_ratio >= BUSY_RATIO:
+    if gpu.utilization_ratio is not None and gpu.utilization_ratio >= _BUSY_RATIO:
         yield Problem(
             what=f"{name} is {format_percent(gpu.utilization_ratio)} busy",
             remedy="wait until it is idle before profiling: times taken now would not be its own",

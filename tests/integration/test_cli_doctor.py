@@ -107,6 +107,28 @@ def test_a_lost_card_is_no_reason_to_install_a_driver(diagnose):
     assert "install NVIDIA's driver" not in words
 
 
+def fail_to_import():
+    raise ImportError("No module named 'pynvml'")
+
+
+@pytest.mark.parametrize(
+    ("load", "remedy", "installs_driver"),
+    [
+        (fail_to_import, "install the Python package nvidia-ml-py", False),
+        (lambda: FakeNvml(init_error=LOST), "install NVIDIA's driver", True),
+        (FakeNvml, "install NVIDIA's driver", True),
+        (lambda: FakeNvml(mig_card()), "create an instance of it", False),
+    ],
+)
+def test_a_driver_is_to_be_installed_only_where_none_answers_or_it_lists_no_card(
+    tmp_path, load, remedy, installs_driver
+):
+    report = gather_machine(Surroundings(load_nvml=load, environ={}, host=read_tree(tmp_path)))
+    [problem] = [each for each in report.problems if each.what.startswith("no GPU is known")]
+    assert remedy in problem.remedy
+    assert ("install NVIDIA's driver" in problem.remedy) is installs_driver
+
+
 def test_a_quiet_machine_has_no_problems(diagnose):
     words, _ = diagnose(FakeNvml(big_card()))
     assert "No problems were found." in words

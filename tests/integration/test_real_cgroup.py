@@ -1,4 +1,4 @@
-"""A real cgroup below this process's own: the limit that is set is the limit that a child reads."""
+"""A real cgroup beside this process's own: the limit that is set is the limit that a child reads."""
 
 import contextlib
 import json
@@ -32,20 +32,32 @@ print(json.dumps({
 
 
 def find_parent():
-    """Version and directory of the cgroup of this process that has a memory controller."""
+    """Version and directory of the nearest cgroup of this process whose children already have the memory controller."""
+    refusals = []
     for chain in find_chains(ControlFiles("")):
-        parent = Path(str(chain.directories[0]))
-        is_usable = chain.version is Version.V1 or "memory" in (parent / "cgroup.controllers").read_text().split()
-        if parent.is_dir() and is_usable:
-            return chain.version, parent
-    pytest.skip("no cgroup hierarchy with a memory controller is mounted for this process")
+        for parent in map(Path, map(str, chain.directories)):
+            refusal = refuse_parent(chain.version, parent)
+            if not refusal:
+                return chain.version, parent
+            refusals.append(refusal)
+    pytest.skip("; ".join(refusals) or "no cgroup hierarchy that can limit memory is mounted for this process")
 
 
-def make_group(version, parent):
+def refuse_parent(version, parent):
+    """Why no child of ``parent`` can have a limit; nothing where one can. Enabling a controller is not ours to do."""
+    if not parent.is_dir():
+        return f"{parent} is not there"
+    if version is Version.V1:
+        return ""
+    control = parent / "cgroup.subtree_control"
+    if not control.is_file():
+        return f"{control} is not there"
+    return "" if "memory" in control.read_text().split() else f"{control} does not list memory"
+
+
+def make_group(parent):
     group = parent / f"autotune-test-{uuid.uuid4().hex[:12]}"
     try:
-        if version is Version.V2 and "memory" not in (parent / "cgroup.subtree_control").read_text().split():
-            (parent / "cgroup.subtree_control").write_text("+memory")
         group.mkdir()
     except OSError as error:
         pytest.skip(f"no cgroup can be made below {parent}: {error.strerror}")
@@ -55,7 +67,7 @@ def make_group(version, parent):
 @pytest.fixture
 def group():
     version, parent = find_parent()
-    made = make_group(version, parent)
+    made = make_group(parent)
     try:
         try:
             (made / LIMIT_FILES[version]).write_text(str(LIMIT_BYTES))

@@ -8,7 +8,7 @@ from trees import V1_MOUNT, V2_MOUNT, build_tree, gib, meminfo, read_tree, stat_
 from autotune.host_memory import read_host_memory
 from autotune.host_memory.tree import read_regular_file
 from runtime.hosting import spendable_pin_bytes
-from runtime.units import GIB
+from runtime.units import GIB, MIB
 
 M1_STAT = stat_text(
     anon=gib(1), file=gib(6), inactive_file=gib(4.5), active_file=gib(1.5), shmem=0, slab_unreclaimable=12345
@@ -21,6 +21,19 @@ def limit_file(limit, usage=GIB, *, name="ctr"):
 
 def read_v1(root, own="5:memory:/a", **options):
     return read_tree(root, own=own, mounts=(V1_MOUNT,), **options)
+
+
+def test_a_file_is_read_to_its_end_though_the_system_gives_a_page_at_a_time(tmp_path):
+    content = b"x" * (2 * MIB + 5)
+    (tmp_path / "mountinfo").write_bytes(content)
+    found = read_regular_file(str(tmp_path / "mountinfo"), lambda descriptor, _: os.read(descriptor, 4096))
+    assert found == content
+
+
+def test_a_table_that_is_too_long_to_be_read_whole_is_unknown(tmp_path):
+    reading = read_tree(tmp_path, mounts=(V2_MOUNT, "x" * (16 * MIB)), cgroup=limit_file(gib(8)))
+    assert reading.safe_available_bytes == 0
+    assert "/proc/self/mountinfo: longer than 16777216 bytes" in " ".join(reading.unknown)
 
 
 def test_m1_the_parents_limit_binds_and_inactive_cache_is_credited(tmp_path):
@@ -72,6 +85,7 @@ def test_m5_a_b_v1_sentinels_are_no_limit(tmp_path, sentinel):
     assert reading.unknown == ()
     assert reading.available_bytes == reading.server_available_bytes == gib(200)
     assert "no cgroup limits memory" in reading.sources
+    assert reading.has_cgroups
 
 
 def test_m5_c_v1_inherits_a_limit_that_only_memory_stat_shows(tmp_path):
@@ -146,6 +160,7 @@ def test_m5_i_without_proc_and_cgroups_the_systems_own_figure_is_all_there_is(tm
     reading = read_host_memory(tmp_path, os_available_bytes=gib(16))
     assert reading.available_bytes == reading.safe_available_bytes == gib(16)
     assert "cgroup limit: unknown, no cgroup was found" in reading.sources
+    assert not reading.has_cgroups
     nothing = read_host_memory(tmp_path)
     assert (nothing.available_bytes, nothing.server_available_bytes, nothing.safe_available_bytes) == (None, None, 0)
     assert nothing.unknown == nothing.warnings == ()

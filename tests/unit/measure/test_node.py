@@ -200,7 +200,7 @@ def test_the_cpu_is_a_node_of_its_own(host: HostReading, tmp_path: Path) -> None
 
 
 def test_what_pins_cost_is_a_figure_of_real_pins() -> None:
-    request = PinRequest(size_bytes=MIB, pinned_before_bytes=0, duration_s=1e-3)
+    request = PinRequest(size_bytes=MIB, duration_s=1e-3)
     cost = PinCost(
         pinning="cudaHostRegister",
         requested_bytes=MIB,

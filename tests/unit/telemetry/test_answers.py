@@ -54,26 +54,77 @@ def test_a_function_that_the_library_lacks_is_unknown():
     assert "has no nvmlDeviceGetCount" in answer.reason
 
 
-FUNCTIONS = [name for name in dir(FakeNvml) if name.startswith("nvml") and name not in {"nvmlInit", "nvmlMemory_v2"}]
+FIGURES = set(GpuReading.__dataclass_fields__) - {"sources", "unknown"}
+FIGURES_OF = {
+    "nvmlShutdown": set(),
+    "nvmlSystemGetDriverVersion": {"driver"},
+    "nvmlDeviceGetCount": FIGURES,
+    "nvmlDeviceGetHandleByIndex": FIGURES,
+    "nvmlDeviceGetHandleByUUID": set(),
+    "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": set(),
+    "nvmlDeviceGetName": {"title"},
+    "nvmlDeviceGetUUID": {"uuid"},
+    "nvmlDeviceGetPciInfo": {"bus_id"},
+    "nvmlDeviceGetMemoryInfo": {"is_unified", "total_bytes", "usable_bytes", "free_bytes", "others_bytes"},
+    "nvmlDeviceGetCudaComputeCapability": {"compute_capability"},
+    "nvmlDeviceGetCurrPcieLinkGeneration": {"link_current"},
+    "nvmlDeviceGetCurrPcieLinkWidth": {"link_current"},
+    "nvmlDeviceGetMaxPcieLinkGeneration": {"link_max"},
+    "nvmlDeviceGetMaxPcieLinkWidth": {"link_max"},
+    "nvmlDeviceGetTemperature": {"temperature_c"},
+    "nvmlDeviceGetClockInfo": {"sm_clock_mhz", "memory_clock_mhz"},
+    "nvmlDeviceGetMaxClockInfo": {"max_sm_clock_mhz"},
+    "nvmlDeviceGetCurrentClocksEventReasons": {"throttle_reasons"},
+    "nvmlDeviceGetUtilizationRates": {"utilization_ratio"},
+    "nvmlDeviceGetPowerUsage": {"power_w"},
+    "nvmlDeviceGetComputeRunningProcesses": {"processes", "own_bytes", "others_bytes", "context_bytes"},
+    "nvmlDeviceGetGraphicsRunningProcesses": {"processes"},
+    # A mode that reads as "on" makes of the card its instances, of which it has none.
+    "nvmlDeviceGetMigMode": FIGURES,
+    "nvmlDeviceGetMaxMigDeviceCount": set(),
+    "nvmlDeviceGetMigDeviceHandleByIndex": set(),
+}
+"""Function -> the figures of a whole card that depend on it."""
 NONSENSE = [RuntimeError("broken"), OSError(5, "I/O error"), None, -1, 2**64 - 1, "text", b"\xff", (), [None], object()]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_whatever_one_call_does_the_others_still_answer(look, name):
+def spoil(card, name, nonsense):
+    """A library in which the function ``name`` raises or returns ``nonsense``."""
+
+    def answer(*arguments):
+        if isinstance(nonsense, Exception):
+            raise nonsense
+        return nonsense
+
+    nvml = FakeNvml(card)
+    setattr(nvml, name, answer)
+    return nvml
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE, ids=repr)
+@pytest.mark.parametrize("name", FIGURES_OF)
+def test_whatever_one_call_does_the_figures_of_the_others_stay(look, name, nonsense):
+    card = big_card(compute=[process(7)], graphics=[process(8)])
+    [healthy] = survey_gpus(look(FakeNvml(card))).readings
+    survey = survey_gpus(look(spoil(card, name, nonsense)))
+    assert len(survey.readings) == 1 or FIGURES_OF[name] == FIGURES
+    for reading in survey.readings:
+        changed = {figure for figure in FIGURES if getattr(reading, figure) != getattr(healthy, figure)}
+        assert changed <= FIGURES_OF[name]
+
+
+@pytest.mark.parametrize("name", FIGURES_OF)
+def test_whatever_one_call_does_a_survey_and_conditions_come_back(look, name):
     for nonsense in NONSENSE:
         for card in (big_card(compute=[process(7)]), mig_card(10, 20)):
-            nvml = FakeNvml(card)
+            nvml = spoil(card, name, nonsense)
+            assert survey_gpus(look(nvml)).explanation
+            assert read_conditions(card.uuid, load_nvml=lambda nvml=nvml: nvml).uuid == card.uuid
 
-            def answer(*arguments, nonsense=nonsense):
-                if isinstance(nonsense, Exception):
-                    raise nonsense
-                return nonsense
 
-            setattr(nvml, name, answer)
-            survey = survey_gpus(look(nvml))
-            read_conditions(card.uuid, load_nvml=lambda nvml=nvml: nvml)
-            assert all(reading.title or reading.unknown["title"] for reading in survey.readings)
-            assert survey.explanation
+def test_every_function_that_is_asked_for_was_tried():
+    functions = {name for name in dir(FakeNvml(big_card())) if name.startswith("nvml")}
+    assert functions - {"nvmlInit", "nvmlMemory_v2"} == set(FIGURES_OF)
 
 
 def test_software_that_is_damaged_or_missing_has_no_version():

@@ -1,5 +1,7 @@
 """Conditions around a measurement, and what makes it dirty."""
 
+from functools import partial
+
 import pytest
 from fake_nvml import MISMATCH, NOT_SUPPORTED, FakeNvml, big_card, mig_card, process, small_card, uuid_of
 
@@ -33,7 +35,7 @@ def test_conditions_are_those_of_the_card_with_the_uuid():
     seen = read(big_card(clocks_mhz=(2400, 10000), temperature=66, reasons=0x4, compute=[process(OWN.pid)]), at_s=7.0)
     assert (seen.at_s, seen.sm_clock_mhz, seen.memory_clock_mhz, seen.temperature_c) == (7.0, 2400, 10000, 66)
     assert (seen.throttle_reasons, seen.other_count, seen.other_pids) == (("sw_power_cap",), 0, ())
-    assert (seen.driver, seen.load, dict(seen.unknown)) == ("580.65.06", None, {})
+    assert (seen.load, dict(seen.unknown)) == (None, {})
 
 
 def test_conditions_of_a_mig_instance_are_its_cards():
@@ -44,8 +46,14 @@ def test_conditions_of_a_mig_instance_are_its_cards():
 @pytest.mark.parametrize("nvml", [FakeNvml(small_card()), FakeNvml(init_error=MISMATCH)])
 def test_conditions_that_cannot_be_read_are_unknown_with_their_reason(nvml):
     seen = read_conditions(BIG, own=OWN, load_nvml=lambda: nvml)
-    assert seen.sm_clock_mhz is None
-    assert seen.unknown["uuid"]
+    assert seen.sm_clock_mhz is seen.throttle_reasons is None
+    [sentence] = find_disturbances(seen, seen)
+    assert sentence == f"the conditions of the card are unknown: {seen.unknown['uuid']}"
+
+
+def test_a_card_that_stops_answering_during_the_run_is_a_disturbance():
+    lost = DeviceConditions(at_s=1.0, uuid=BIG, unknown={"uuid": "GPU is lost"})
+    assert find_disturbances(read(big_card()), lost) == ("the conditions of the card are unknown: GPU is lost",)
 
 
 def test_only_the_unsupported_condition_is_unknown():
@@ -67,10 +75,12 @@ def test_a_quiet_run_has_no_disturbances():
         (0x20, "sw_thermal_slowdown"),
         (0x40, "hw_thermal_slowdown"),
         (0x80, "hw_power_brake_slowdown"),
+        (0x200, "board_limit"),
+        (0x400, "reliability"),
     ],
 )
 @pytest.mark.parametrize("is_first", [True, False])
-def test_throttling_by_heat_power_or_hardware_is_named(bit, name, is_first):
+def test_throttling_by_heat_power_voltage_or_hardware_is_named(bit, name, is_first):
     throttled = {"reasons": bit, "temperature": 87}
     [sentence] = compare(throttled, {}) if is_first else compare({}, throttled)
     assert sentence == f"the card was throttled at 87 °C: {name}"
@@ -95,9 +105,10 @@ def test_a_clock_that_falls_during_the_run_is_named_unless_the_card_went_idle(la
     assert all("from 2520 to 2200 MHz" in sentence for sentence in found)
 
 
-def test_unknown_conditions_are_no_disturbance():
-    blind = DeviceConditions(at_s=0.0, uuid=BIG)
-    assert find_disturbances(blind, blind) == ()
+def test_a_condition_that_the_card_does_not_tell_is_no_disturbance():
+    silent = read(big_card(clocks_mhz=NOT_SUPPORTED, reasons=NOT_SUPPORTED, compute=NOT_SUPPORTED))
+    assert {"sm_clock_mhz", "throttle_reasons", "other_count"} < set(silent.unknown)
+    assert find_disturbances(silent, silent) == ()
 
 
 @pytest.mark.parametrize("after", [DeviceConditions(at_s=1.0, uuid="GPU-other"), DeviceConditions(at_s=-1.0, uuid=BIG)])
@@ -136,10 +147,16 @@ def test_a_damaged_proc_stat_is_unknown(tmp_path, text):
     assert isinstance(read_machine_load(ControlFiles(str(tmp_path))), Unknown)
 
 
-def test_the_cpu_has_a_load_and_nothing_of_a_card():
+def test_the_cpu_has_a_load_and_no_card_is_asked():
+    load = MachineLoad(at_s=3.0, busy_s=1.0, own_s=0.5, cpus=4)
+    ask = partial(pytest.fail, "a card was asked")
+    seen = read_conditions(None, load_nvml=ask, read_load=lambda: load, clock=lambda: 3.0)
+    assert seen == DeviceConditions(at_s=3.0, load=load)
+
+
+def test_a_load_that_cannot_be_read_is_unknown_with_its_reason():
     seen = read_conditions(None, read_load=lambda: Unknown(reason="no /proc here"))
-    assert (seen.uuid, seen.load, dict(seen.unknown)) == (None, None, {"load": "no /proc here"})
-    assert read_conditions(None).uuid is None
+    assert (seen.load, dict(seen.unknown)) == (None, {"load": "no /proc here"})
 
 
 def test_reasons_without_a_name_keep_their_bit():

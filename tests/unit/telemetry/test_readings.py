@@ -143,12 +143,13 @@ def test_usable_memory_is_the_total_less_what_the_driver_reserves(look):
     assert (reading.own_bytes, reading.others_bytes) == (0, 2 * GIB)
 
 
-def test_an_older_library_leaves_only_the_reserve_unknown(look):
+def test_an_older_library_leaves_the_reserve_unknown_and_so_what_others_hold(look):
     nvml = FakeNvml(big_card(), supports_v2=False, throttle_name="Throttle")
     [reading] = survey_gpus(look(nvml)).readings
     assert reading.total_bytes == 24 * GIB
     assert reading.usable_bytes is None
-    assert "reserves" in reading.unknown["usable_bytes"]
+    assert reading.others_bytes is None
+    assert all("reserves" in reading.unknown[name] for name in ("usable_bytes", "others_bytes"))
     assert reading.throttle_reasons == ()
 
 
