@@ -6,6 +6,7 @@ import pytest
 from profile_builders import timed
 
 from reports.profile_troubles import Taken, describe_troubles, merge_disturbances
+from reports.profile_troubles import mark as mark_of
 
 QUIET = timed(1.0)
 LOOSE = replace(QUIET, low_s=0.9, high_s=1.1, is_settled=False)
