@@ -14,11 +14,13 @@ def describe_model_profile(profile: ModelProfile) -> tuple[str, ...]:
     """What the profile is of: model, device and request in the first sentence, how it was made in the others."""
     facts = profile.facts
     variant = f", variant {facts.variant}" if facts.variant else ""
+    has_others = any(use.component not in profile.components for use in facts.request.uses)
+    others = "; compute of other components is estimated" if has_others else ""
     return (
         f"Measured times of {facts.model.name}{variant} on {describe_kind(profile.kind)}: {facts.workload.describe()}.",
         f"Oldest timing {_describe_time(profile.measured_at)}; {profile.effort} effort, {profile.options.describe()}"
         f"{_list_versions(profile.versions)}.",
-        f"Profiled: {', '.join(profile.components)}; compute of other components is estimated.",
+        f"Profiled: {', '.join(profile.components)}{others}.",
     )
 
 

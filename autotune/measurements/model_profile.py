@@ -91,7 +91,7 @@ class ModelProfile:
         kind: of the device.
         versions: of the software that was running: ``torch``, ``diffusers``, ``transformers``, ``driver`` and so on.
         options: how layers were run.
-        effort: how long was measured.
+        effort: asked for by the last run: parts kept from an earlier one may have less.
         pieces: every piece of every profiled component, in order of first use.
         components: names of the components that were profiled; the times of others are estimates.
         flops_per_s: per dtype, what the measured pieces reach in all; the rate for what was not measured.

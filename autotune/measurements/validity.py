@@ -22,7 +22,7 @@ MAX_AGE_DAYS = 30
 
 _MOST_NAMES = 5
 # NVML and the CUDA runtime differ by 2 % in what they call all of a card's memory (RTX 4090: 24,564 and 24,080 MiB);
-# variants of a card that share a title differ by a third and more.
+# variants of a card that share a title differ by more (RTX 3080 of 10 and of 12 GB: by a sixth).
 _SAME_MEMORY_RATIO = 0.05
 
 

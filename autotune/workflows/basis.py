@@ -24,7 +24,7 @@ def describe_basis(facts: ModelFacts, device: DeviceSummary) -> str:
     """The provenance of predictions for ``facts`` on ``device``, as documents keep it."""
     coverage = find_coverage(facts)
     measured = [f"compute of {_join(coverage.measured)}"] if coverage.measured else []
-    measured += [f"most compute of {_join(coverage.partly)}"] if coverage.partly else []
+    measured += [f"part of the compute of {_join(coverage.partly)}"] if coverage.partly else []
     measured += [words for name, words in _LINKS.items() if name in device.measured]
     if not measured:
         return ESTIMATED
