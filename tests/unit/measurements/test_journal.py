@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from profile_builders import CARD, build_fingerprint, build_interference, build_
 
 from autotune.measurements.journal import Conditions, Journal, open_journal
 from autotune.measurements.model_profile import RunOptions
+from autotune.measurements.records import Conditions as DeviceConditions
 from autotune.measurements.records import PieceRecord
 from autotune.measurements.timing import Effort
 from runtime.errors import ProfileError
@@ -39,6 +41,13 @@ def test_every_kind_of_record_is_recalled_as_it_was(tmp_path):
     found = Journal(tmp_path / "journal.jsonl")
     assert tuple(found.recall(type(record), "key", Effort.DEFAULT) for record in records) == records
     assert found.problems == ()
+
+
+@pytest.mark.parametrize("reasons", [None, (), ("sw_power_cap",)])
+def test_unknown_reasons_to_throttle_are_recalled_apart_from_none(tmp_path, reasons):
+    record = replace(build_record(), conditions=DeviceConditions(throttle_reasons=reasons))
+    Journal(tmp_path / "journal.jsonl").remember("key", record, Effort.DEFAULT)
+    assert Journal(tmp_path / "journal.jsonl").recall(PieceRecord, "key", Effort.DEFAULT) == record
 
 
 def test_a_record_serves_where_less_effort_is_asked_for_and_not_where_more_is(tmp_path):
