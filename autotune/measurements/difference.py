@@ -1,9 +1,8 @@
 """What differs between two profiles of the same kind, figure by figure. Pure.
 
 A timed figure has changed if the intervals of both profiles do not overlap *and* their medians differ by more than
-``LEAST_CHANGE_RATIO`` of the smaller (``LEAST_SINGLE_CHANGE_RATIO`` for rates without an interval); anything else is one
-figure measured twice. Layers that are alike share one measurement in a profile: they are compared place by place, and
-places with one answer are reported together.
+``LEAST_CHANGE_RATIO`` (``LEAST_SINGLE_CHANGE_RATIO`` for rates without intervals); anything else is one figure measured
+twice. Layers that share one measurement are compared place by place, and places with one answer are reported together.
 """
 
 from __future__ import annotations
