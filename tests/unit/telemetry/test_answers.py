@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 from fake_nvml import FakeNvml, big_card, mig_card, process
 
@@ -85,7 +87,7 @@ FIGURES_OF = {
     "nvmlDeviceGetMigDeviceHandleByIndex": set(),
 }
 """Function -> the figures of a whole card that depend on it."""
-NONSENSE = [RuntimeError("broken"), OSError(5, "I/O error"), None, -1, 2**64 - 1, "text", b"\xff", (), [None], object()]
+NONSENSE = [RuntimeError("broken"), OSError(5, "I/O error"), None, -1, 2**64 - 1, "text", b"\xff", (), [None], SimpleNamespace()]
 
 
 def spoil(card, name, nonsense):
