@@ -87,7 +87,18 @@ FIGURES_OF = {
     "nvmlDeviceGetMigDeviceHandleByIndex": set(),
 }
 """Function -> the figures of a whole card that depend on it."""
-NONSENSE = [RuntimeError("broken"), OSError(5, "I/O error"), None, -1, 2**64 - 1, "text", b"\xff", (), [None], SimpleNamespace()]
+NONSENSE = [
+    RuntimeError("broken"),
+    OSError(5, "I/O error"),
+    None,
+    -1,
+    2**64 - 1,
+    "text",
+    b"\xff",
+    (),
+    [None],
+    SimpleNamespace(),
+]
 
 
 def spoil(card, name, nonsense):
