@@ -1,0 +1,1 @@
+"""How true predictions are: fitting them to observed runs, comparing them with these, and carrying what is uncertain."""
