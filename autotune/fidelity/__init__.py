@@ -1,1 +1,1 @@
-"""How true predictions are: fitting them to observed runs, comparing them with these, and carrying what is uncertain."""
+"""How true predictions are: fitting them to observed runs, comparing them with these, carrying what is uncertain."""

@@ -1,1 +1,1 @@
-"""Runs of real servers as somebody observed them: read from tables, dumps and logs, and named in this program's words."""
+"""Runs of real servers as somebody observed them: tables, dumps and logs, named in the words of this program."""
