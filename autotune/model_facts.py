@@ -28,6 +28,7 @@ class ModelFacts:
         versions: libraries that the figures depend on.
         notes: what was assumed, one sentence each.
         variant: the catalog's variant of the model that these facts describe; empty for the model as released.
+        tp_size: ranks of tensor parallelism, of one of which these facts are.
     """
 
     model: ModelSpec
@@ -39,10 +40,13 @@ class ModelFacts:
     versions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     variant: str = ""
+    tp_size: int = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.output_frames_bytes <= MAX_BYTES:
             raise InputError(f"output_frames_bytes is {self.output_frames_bytes}: bytes lie between 0 and 2^60")
+        if self.tp_size < 1:
+            raise InputError(f"tp_size is {self.tp_size}: at least one rank runs a model")
         self.request.check_fits_model(self.model)
         used = [use.component for use in self.request.uses]
         if used != [work.component for work in self.work]:
@@ -63,6 +67,7 @@ def _check_work(use: UseWork) -> None:
     groups = [group.outside for group in use.groups]
     layers = [work for group in use.groups for stack in group.layers.values() for work in stack]
     for work in (use.outside, *groups, *layers):
-        amounts = (work.matmul_flops, work.attention_flops, work.matmul_bytes, work.other_bytes, work.measured_s)
+        counts = (work.matmul_flops, work.attention_flops, work.matmul_bytes, work.other_bytes)
+        amounts = (*counts, work.measured_s, work.exchange_bytes)
         if not all(0 <= amount <= _MOST_WORK for amount in amounts):
             raise InputError(f"{use.component} has work of {amounts}: each amount lies between 0 and {_MOST_WORK:g}")

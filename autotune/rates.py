@@ -36,6 +36,8 @@ class Rates:
         attention_flops_per_s: fused attention, per dtype.
         memory_bytes_per_s: device memory, read plus written.
         interference: how much copies to the device and compute slow each other down; none where it was not measured.
+        exchange_bytes_per_s: what one rank of tensor parallelism sends, and receives at the same time; None for a card
+            that works alone.
     """
 
     pinned_bytes_per_s: float
@@ -46,6 +48,7 @@ class Rates:
     attention_flops_per_s: Mapping[str, float]
     memory_bytes_per_s: float
     interference: Interference = NO_INTERFERENCE
+    exchange_bytes_per_s: float | None = None
 
     def __post_init__(self) -> None:
         rates = {
@@ -57,6 +60,8 @@ class Rates:
             **{f"matmul_flops_per_s[{dtype}]": rate for dtype, rate in self.matmul_flops_per_s.items()},
             **{f"attention_flops_per_s[{dtype}]": rate for dtype, rate in self.attention_flops_per_s.items()},
         }
+        if self.exchange_bytes_per_s is not None:
+            rates["exchange_bytes_per_s"] = self.exchange_bytes_per_s
         for name, rate in rates.items():
             if not (math.isfinite(rate) and rate >= _LEAST_RATE):
                 raise InputError(f"{name} is {rate}: a rate must be finite and at least {_LEAST_RATE:g} per second")
@@ -68,17 +73,22 @@ class Rates:
 
         Matrix products take the longer of their arithmetic and their memory traffic (roofline); fused attention its
         arithmetic; everything else its memory traffic, as if no operation were fused with another. What was measured
-        takes as long as it did.
+        takes as long as it did. Ranks exchange what they have computed before they go on.
 
         Raises:
-            InputError: the device has no rate for ``dtype``.
+            InputError: the device has no rate for ``dtype``, or ranks exchange and nobody said how fast.
         """
         if dtype not in self.matmul_flops_per_s:
             known = ", ".join(sorted(self.matmul_flops_per_s))
             raise InputError(f"no matrix rate is known for {dtype!r} on this device: it has {known}")
         matmul_s = max(work.matmul_flops / self.matmul_flops_per_s[dtype], work.matmul_bytes / self.memory_bytes_per_s)
         attention_s = work.attention_flops / self.attention_flops_per_s[dtype]
-        return matmul_s + attention_s + work.other_bytes / self.memory_bytes_per_s + work.measured_s
+        alone_s = matmul_s + attention_s + work.other_bytes / self.memory_bytes_per_s + work.measured_s
+        if not work.exchange_bytes:
+            return alone_s
+        if self.exchange_bytes_per_s is None:
+            raise InputError("ranks exchange results, and no exchange_bytes_per_s is given: share the rates first")
+        return alone_s + work.exchange_bytes / self.exchange_bytes_per_s
 
 
 def derive_rates(device: DevicePreset) -> Rates:

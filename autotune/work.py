@@ -18,6 +18,7 @@ class Work:
         matmul_bytes: bytes that the matrix products and convolutions read and write, weights included.
         other_bytes: bytes that every other operation reads and writes when each runs by itself (eager, no fusion).
         measured_s: seconds that were measured of what is not in these counts.
+        exchange_bytes: bytes that the rank sends to, and as many receives from, the other ranks of tensor parallelism.
     """
 
     matmul_flops: float = 0.0
@@ -25,6 +26,7 @@ class Work:
     matmul_bytes: float = 0.0
     other_bytes: float = 0.0
     measured_s: float = 0.0
+    exchange_bytes: float = 0.0
 
     @property
     def flops(self) -> float:
@@ -38,6 +40,7 @@ class Work:
             matmul_bytes=self.matmul_bytes + other.matmul_bytes,
             other_bytes=self.other_bytes + other.other_bytes,
             measured_s=self.measured_s + other.measured_s,
+            exchange_bytes=self.exchange_bytes + other.exchange_bytes,
         )
 
     def scaled(self, factor: float) -> Work:
@@ -48,6 +51,7 @@ class Work:
             matmul_bytes=self.matmul_bytes * factor,
             other_bytes=self.other_bytes * factor,
             measured_s=self.measured_s * factor,
+            exchange_bytes=self.exchange_bytes * factor,
         )
 
 
