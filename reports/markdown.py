@@ -60,10 +60,16 @@ def summary_line(document: PlanDocument) -> str:
         f"{describe_source(prediction.source)} {describe_workload(document.workload, document.variant)} A later "
         f"request takes {format_seconds(prediction.latency_s)} (the first one after load "
         f"{format_seconds(prediction.first_latency_s)}) and is charged {format_gib(prediction.peak.charged_bytes)} of "
-        f"VRAM; the plan holds {format_gib(prediction.total_host_bytes)} of host memory{_disk_reads(prediction)}. Cap: "
+        f"VRAM{describe_cards(document.tp_size)}; the plan holds "
+        f"{format_gib(prediction.total_host_bytes * document.tp_size)} of host memory{_disk_reads(prediction)}. Cap: "
         f"{document.cap.reason}. "
         f"Host: {document.host.origin}. Device: {document.device.origin}."
     )
+
+
+def describe_cards(tp_size: int) -> str:
+    """On how many cards the device bytes before these words are needed; nothing for one."""
+    return f" on each of {tp_size} GPUs" if tp_size > 1 else ""
 
 
 def describe_source(source: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from runtime.documents import DocumentKind, encode_document, replace_file
-from runtime.errors import PlanError
+from runtime.errors import PlanError, UnsupportedError
 from runtime.model_spec import ModelSpec, RequestSpec
 from runtime.plan import Plan
 from runtime.units import MAX_BYTES
@@ -375,6 +375,7 @@ class PlanDocument:
         profile_id: digest of the facts that the prediction used.
         variant: in which of its catalog's other ways the model runs; empty for as released.
         advice: switches outside the search, with what each would give.
+        tp_size: ranks of tensor parallelism; model, cap and prediction are of one of them, ``host`` is of all.
     """
 
     format: Literal["layerstream-plan"] = "layerstream-plan"
@@ -399,8 +400,11 @@ class PlanDocument:
     request: RequestSpec
     variant: str = ""
     advice: tuple[Advice, ...] = ()
+    tp_size: int = 1
 
     def __post_init__(self) -> None:
+        if self.tp_size < 1:
+            raise PlanError(f"tp_size is {self.tp_size}: at least one rank runs a plan")
         self.plan.check_fits_model(self.model)
         self.request.check_fits_model(self.model)
         counts = ("width", "height", "frames", "steps", "prompt_tokens", "batch")
@@ -419,6 +423,19 @@ PLAN_KIND = DocumentKind(
     error=PlanError,
     remedy="make the plan again with autotune search",
 )
+
+
+def check_one_card(document: PlanDocument) -> None:
+    """Refuse to execute a plan of several cards.
+
+    Raises:
+        UnsupportedError: it is one.
+    """
+    if document.tp_size > 1:
+        raise UnsupportedError(
+            f"the plan is for {document.tp_size} GPUs in tensor parallel (--tp-size), and plans are executed on one: "
+            "export it to a server (autotune export), or plan without --tp-size"
+        )
 
 
 def load_plan(path: str | Path) -> PlanDocument:

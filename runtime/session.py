@@ -30,7 +30,7 @@ from runtime.hosting import HostMemory
 from runtime.model_spec import ModelSpec, RequestSpec
 from runtime.module_binding import BoundComponent, bind_component
 from runtime.plan import Plan
-from runtime.plan_document import PlanDocument, Prediction
+from runtime.plan_document import PlanDocument, Prediction, check_one_card
 from runtime.program import Action, Program
 from runtime.request_tracker import RequestTracker
 from runtime.residency import Mode
@@ -62,7 +62,12 @@ class Executable:
 
 
 def executable_of(document: PlanDocument) -> Executable:
-    """What a session needs of ``document``."""
+    """What a session needs of ``document``.
+
+    Raises:
+        UnsupportedError: the plan is for several cards.
+    """
+    check_one_card(document)
     host = document.host
     return Executable(
         plan=document.plan,

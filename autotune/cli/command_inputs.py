@@ -12,6 +12,7 @@ from autotune.export.shell_words import MAX_COMMAND_BYTES
 from autotune.workflows.command_plan import check_same_model, find_recipe, find_served_model, find_variant
 from autotune.workflows.export_run import is_server
 from autotune.workflows.host import HostWish
+from autotune.workflows.ranks import RankWish
 from runtime.errors import InputError
 
 
@@ -23,6 +24,7 @@ class Wishes:
     variant: str | None
     shape: Mapping[str, Any]
     host: HostWish
+    ranks: RankWish
 
 
 def read_command(text: str | None, option: str, engine: str) -> ServerCommand | None:
@@ -58,16 +60,21 @@ def merge_wishes(
     """``wishes`` with what ``command`` says where nothing was typed; a saved profile already says the rest.
 
     Raises:
-        InputError: the command serves another model than was typed, or one that nobody knows.
+        InputError: the command serves another model or on other cards than was typed, or a model that nobody knows.
     """
     if command is None:
         return wishes
+    typed = wishes.ranks.tp_size
+    if typed not in {None, command.tp_size}:
+        raise InputError(f"--tp-size is {typed}, and the command runs {command.tp_size} ranks: leave one out")
     host = replace(wishes.host, pins=wishes.host.pins and command.pin_cpu_memory)
     if has_profile:
         if wishes.model is not None:
             check_same_model(command, wishes.model)
         return replace(wishes, host=host)
+    ranks = replace(wishes.ranks, tp_size=command.tp_size)
     model = find_served_model(command, wishes.model)
     said = {**command.canvas, "recipe": find_recipe(command, model)}
     shape = {name: said.get(name) if value is None else value for name, value in wishes.shape.items()}
-    return Wishes(model=model, variant=wishes.variant or find_variant(command, model), shape=shape, host=host)
+    variant = wishes.variant or find_variant(command, model)
+    return Wishes(model=model, variant=variant, shape=shape, host=host, ranks=ranks)

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from autotune.catalog.registry import find_model
+from autotune.tensor_parallel.sharing import Sharing
 from autotune.workflows.host import HostWish
+from autotune.workflows.ranks import RankWish
 from autotune.workload import Recipe, Workload
 from runtime.engines.registry import list_engines
 from runtime.units import parse_bytes, parse_rate
@@ -41,6 +43,19 @@ PinOption = Annotated[
 ]
 LinkOption = Annotated[
     str | None, typer.Option("--link-rate", help="Host-to-device rate from pinned memory, e.g. 25GB/s.")
+]
+TpSizeOption = Annotated[
+    int | None,
+    typer.Option(
+        "--tp-size", help="GPUs that divide the model (tensor parallel); all figures are then per GPU.", min=1
+    ),
+]
+ExchangeOption = Annotated[
+    str | None,
+    typer.Option("--exchange-rate", help="With --tp-size: what GPUs send each other, e.g. 200GB/s over NVLink."),
+]
+SharedLinkOption = Annotated[
+    bool, typer.Option("--shared-link", help="With --tp-size: the GPUs share one link to the host.")
 ]
 VariantOption = Annotated[
     str | None,
@@ -110,6 +125,16 @@ def optional_bytes(text: str | None) -> int | None:
 def optional_rate(text: str | None) -> float | None:
     """A rate, or None when nothing was typed."""
     return None if text is None else parse_rate(text)
+
+
+def read_rank_wish(tp_size: int | None, exchange_rate: str | None, *, shared_link: bool) -> RankWish:
+    """What was typed about several cards.
+
+    Raises:
+        UnitError: a rate that is none.
+    """
+    sharing = Sharing(exchange_bytes_per_s=optional_rate(exchange_rate), shares_link=shared_link)
+    return RankWish(tp_size=tp_size, sharing=sharing)
 
 
 def read_host_wish(

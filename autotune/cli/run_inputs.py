@@ -19,14 +19,17 @@ from autotune.measurements.model_profile import FORMAT as MODEL_PROFILE_FORMAT
 from autotune.measurements.node_profile import FORMAT as NODE_PROFILE_FORMAT
 from autotune.model_facts import ModelFacts
 from autotune.profile import Profile, load_profile
+from autotune.tensor_parallel.shard import shard_facts
 from autotune.workflows.advice import Catalog
 from autotune.workflows.host import HostWish
 from autotune.workflows.planning import Alternative, PlanningSettings, list_alternatives
+from autotune.workflows.ranks import RankWish, take_one_rank
 from autotune.workflows.stored_profiles import is_own_device
 from autotune.workflows.target import Target, resolve_target, target_of_profile
 from autotune.workflows.variant_choice import AUTO_VARIANT, choose_variant
+from autotune.workload import Workload
 from runtime.documents import read_format
-from runtime.errors import InputError
+from runtime.errors import InputError, UnsupportedError
 
 _NODE_PROFILE_ALONE = "--node-profile goes beside --profile with a model profile: name one, or leave it out"
 
@@ -57,6 +60,7 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
     vram_cap: str | None,
     host: HostWish,
     link_rate: str | None,
+    ranks: RankWish,
     variant: str | None,
     shape: Mapping[str, Any],
     refresh: bool,
@@ -69,8 +73,14 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
 
     Raises:
         InputError: unknown model or device, a request the server cannot run, or options that contradict each other.
+        UnsupportedError: ranks of a model that nobody knows how to divide.
     """
-    limits = _Limits(vram_cap_bytes=optional_bytes(vram_cap), host=host, pinned_bytes_per_s=optional_rate(link_rate))
+    limits = _Limits(
+        vram_cap_bytes=optional_bytes(vram_cap),
+        host=host,
+        pinned_bytes_per_s=optional_rate(link_rate),
+        ranks=ranks,
+    )
     if node_profile is not None and profile is None:
         raise InputError(_NODE_PROFILE_ALONE)
     if profile is not None:
@@ -95,7 +105,7 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
             host=limits.host,
             pinned_bytes_per_s=limits.pinned_bytes_per_s,
         )
-        return Inputs(facts=saved.facts, target=target, profile=_profile(saved.facts, target), alternatives=())
+        return _inputs_alone(saved.facts, target, limits)
     checkpoint = _find_checkpoint(model)
     if checkpoint is not None:
         if variant is not None:
@@ -104,9 +114,9 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
             raise InputError(f"--device {device} plans from a profile, and checkpoints are not profiled: name a card")
         facts = load_checkpoint_facts(checkpoint, shape, refresh=refresh, progress=notify)
         target = _resolve_target(device, limits, probe_gpu() if device is None else None)
+        found_alone = replace(_inputs_alone(facts, target, limits), model_path=str(checkpoint))
         print_error(f"note: {facts.notes[0]}")
-        profile_of_it = _profile(facts, target)
-        return Inputs(facts=facts, target=target, profile=profile_of_it, alternatives=(), model_path=str(checkpoint))
+        return found_alone
     entry = find_model(model or DEFAULT_MODEL)
     workload = build_workload(entry.name, **shape)
     catalog = Catalog(entry=entry, load=lambda wish, name: load_model_facts(entry.name, wish, name, progress=notify))
@@ -126,7 +136,7 @@ def read_inputs(  # noqa: PLR0913 - one parameter per option
             return _measured_inputs(found, limits, catalog)
         notes = found
     target = replace(_resolve_target(device, limits, detection), notes=notes)
-    return _catalog_inputs(catalog, load_facts(), target)
+    return _catalog_inputs(catalog, *take_one_rank(load_facts(), target, limits.ranks))
 
 
 def _measured_inputs(found: MeasuredInputs, limits: _Limits, catalog: Catalog | None = None) -> Inputs:
@@ -140,16 +150,29 @@ def _measured_inputs(found: MeasuredInputs, limits: _Limits, catalog: Catalog | 
     )
     facts = found.profile.facts
     if not found.has_compute and catalog is not None:
-        return _catalog_inputs(catalog, facts, target)
-    return Inputs(facts=facts, target=target, profile=_profile(facts, target), alternatives=())
+        return _catalog_inputs(catalog, *take_one_rank(facts, target, limits.ranks))
+    return _inputs_alone(facts, target, limits)
+
+
+def _inputs_alone(facts: ModelFacts, target: Target, limits: _Limits) -> Inputs:
+    """Inputs of facts with which nothing of a catalog is compared."""
+    own, own_target = take_one_rank(facts, target, limits.ranks)
+    return Inputs(facts=own, target=own_target, profile=_profile(own, own_target), alternatives=())
 
 
 def _catalog_inputs(catalog: Catalog, facts: ModelFacts, target: Target) -> Inputs:
-    alternatives = list_alternatives(
-        facts.workload, catalog.entry.smaller_canvas, lambda wish: catalog.load(wish, facts.variant or None)
+    """Inputs of ``facts``, one rank's or one card's; variants, which are not divided, are compared with one card's."""
+
+    def load_alternative(wish: Workload) -> ModelFacts:
+        return shard_facts(catalog.load(wish, facts.variant or None), facts.tp_size)
+
+    return Inputs(
+        facts=facts,
+        target=target,
+        profile=_profile(facts, target),
+        alternatives=list_alternatives(facts.workload, catalog.entry.smaller_canvas, load_alternative),
+        catalog=catalog if facts.tp_size == 1 else None,
     )
-    profile = _profile(facts, target)
-    return Inputs(facts=facts, target=target, profile=profile, alternatives=alternatives, catalog=catalog)
 
 
 def is_auto(variant: str | None) -> bool:
@@ -164,7 +187,13 @@ def take_fastest_variant(
 
     Raises:
         InputError: the facts come from no catalog model.
+        UnsupportedError: several ranks run it; how variants are divided between them is not known.
     """
+    if inputs.facts.tp_size > 1:
+        raise UnsupportedError(
+            f"--variant {AUTO_VARIANT} with --tp-size {inputs.facts.tp_size}: how variants are divided between GPUs is "
+            "not known; leave one out"
+        )
     catalog = inputs.catalog
     if catalog is None:
         raise InputError(
@@ -180,11 +209,12 @@ def take_fastest_variant(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limits:
-    """What was typed about device and host memory and the link."""
+    """What was typed about device and host memory, the link, and several cards."""
 
     vram_cap_bytes: int | None
     host: HostWish
     pinned_bytes_per_s: float | None
+    ranks: RankWish
 
 
 def _find_checkpoint(model: str | None) -> Path | None:

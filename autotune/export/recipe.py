@@ -33,10 +33,12 @@ def recipe_flags(
     *,
     pins: bool = True,
     variant_flags: tuple[str, ...] = (),
+    tp_size: int = 1,
 ) -> AssumedFlags:
-    """Switches that make ``target`` run ``recipe``: one GPU, pinned host copies, eager, one request at a time.
+    """Switches that make ``target`` run ``recipe``: pinned host copies, eager, one request at a time.
 
-    ``pins`` says whether it may pin host memory; ``variant_flags`` are those of a variant of the model.
+    ``pins`` says whether it may pin host memory; ``variant_flags`` are those of a variant of the model; ``tp_size`` is
+    the number of GPUs, all of them ranks of tensor parallelism.
 
     On MiniMax-H3 the recipe decides how many decoder passes a request has. The server has no switch for the quality
     level, which is a field of each request (``lossless`` when absent); ``exact`` is therefore enforced by the memory
@@ -50,7 +52,9 @@ def recipe_flags(
     memory_mode = is_h3 and recipe is Recipe.EXACT
     flags = [
         *("--performance-mode", "memory" if memory_mode else "auto"),
-        *("--num-gpus", "1"),
+        *("--num-gpus", str(tp_size)),
+        # The server gives the GPUs that tensor parallelism leaves to sequence parallelism.
+        *(("--tp-size", str(tp_size)) if tp_size > 1 else ()),
         *("--pin-cpu-memory", "true" if pins else "false"),
         *("--use-fsdp-inference", "false"),
         *("--enable-torch-compile", "false"),

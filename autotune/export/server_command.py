@@ -37,9 +37,10 @@ _LARGEST_INTEGER = 2**63
 
 _QUALITIES = ("exact", "lossless", "high", "extra-high")
 
-# More than one of these is more than one GPU.
+_TENSOR_PARALLEL = ("num_gpus", "tp_size")
+# More than one of these is another way to use several GPUs than tensor parallelism.
 _GPU_COUNTS = (
-    "num_gpus", "nnodes", "tp_size", "sp_degree", "ulysses_degree", "ring_degree", "kv_gather_degree",
+    "nnodes", "sp_degree", "ulysses_degree", "ring_degree", "kv_gather_degree",
     "cfg_parallel_degree", "dp_size", "encoder_tp", "denoiser_tp", "denoiser_sp", "denoiser_ulysses", "denoiser_ring",
     "decoder_sp",
 )  # fmt: skip
@@ -48,7 +49,7 @@ _READ = frozenset(
     {
         "model_path", "performance_mode", "pin_cpu_memory", "use_fsdp_inference", "minimax_h3_adaln_online",
         "minimax_h3_adaln_plan_width", "minimax_h3_adaln_host_cache_gb", "width", "height", "num_frames", "quality",
-        "enable_cfg_parallel", "gpu_ids", "disagg_role", *_GPU_COUNTS,
+        "enable_cfg_parallel", "gpu_ids", "disagg_role", *_TENSOR_PARALLEL, *_GPU_COUNTS,
     }
 )  # fmt: skip
 # Options with a component in their name, as the server's second parser reads them; each changes what is loaded or run.
@@ -81,6 +82,7 @@ class ServerCommand:
         options: its placement options.
         performance_mode: one of ``PERFORMANCE_MODES``.
         pin_cpu_memory: whether host copies may be pinned.
+        tp_size: ranks of tensor parallelism, which are all its GPUs.
         adaln_online: whether MiniMax-H3 rebuilds its adaLN outputs from the file.
         quality: quality level of the one request of ``generate``; None when it is left to each request.
         canvas: width, height and frames of that request, as far as they are given.
@@ -97,6 +99,7 @@ class ServerCommand:
     options: ServerOptions
     performance_mode: str
     pin_cpu_memory: bool
+    tp_size: int
     adaln_online: bool
     quality: str | None
     canvas: Mapping[str, int]
@@ -141,7 +144,7 @@ def parse_command(text: str) -> ServerCommand:
 
     Raises:
         FlagError: no such command, or one that the server refuses; a ``ServerOptionError`` says how.
-        UnsupportedError: more than one GPU, or another way to run than the native pipeline on it.
+        UnsupportedError: several GPUs that do not all divide the model, or another pipeline than the native one.
     """
     shell = split_command(text)
     known = {option.field: option for option in (SERVE_OPTIONS if shell.subcommand == "serve" else GENERATE_OPTIONS)}
@@ -170,6 +173,7 @@ def _judge(shell: ShellCommand, read: _Read, known: Mapping[str, KnownOption]) -
         options=options,
         performance_mode=_choose(read.values, "performance_mode", PERFORMANCE_MODES) or "auto",
         pin_cpu_memory=_is_on(read.values, "pin_cpu_memory", default=True),
+        tp_size=_count(read.values, "tp_size"),
         adaln_online=_is_on(read.values, "minimax_h3_adaln_online", default=False),
         quality=_choose(read.values, "quality", _QUALITIES),
         canvas=MappingProxyType(_read_canvas(read.values)),
@@ -327,18 +331,32 @@ def _check_number(option: KnownOption, problem: str, text: str) -> None:
         raise refuse_value(f"{problem} is {text[:_MOST_SHOWN]!r}: it must be a number") from None
 
 
+def _count(values: Mapping[str, tuple[str, ...]], field: str) -> int:
+    """The number behind ``field``, 1 where it is not given."""
+    count = int(values.get(field, ("1",))[0])
+    if count < 1:
+        raise refuse_value(f"--{field.replace('_', '-')} is {count}: it must be 1 or more")
+    return count
+
+
 def _check_supported(values: Mapping[str, tuple[str, ...]]) -> None:
-    for field in _GPU_COUNTS:
-        if field not in values:
-            continue
-        count = int(values[field][0])
-        if count < 1:
-            raise refuse_value(f"--{field.replace('_', '-')} is {count}: it must be 1 or more")
+    counts = {f"--{field.replace('_', '-')}": _count(values, field) for field in _GPU_COUNTS}
+    for option, count in counts.items():
         if count > 1:
-            raise UnsupportedError(f"--{field.replace('_', '-')} is {count}: predictions are for one GPU; leave it out")
+            raise UnsupportedError(
+                f"{option} is {count}: predictions are for one GPU, or for tensor parallel ranks; leave it out"
+            )
+    gpus, ranks = _count(values, "num_gpus"), _count(values, "tp_size")
+    if gpus % ranks:
+        raise refuse_value(f"--num-gpus is {gpus}: it must be divisible by --tp-size, {ranks}")
+    if gpus > ranks:
+        raise UnsupportedError(
+            f"--num-gpus is {gpus} with --tp-size {ranks}: the server gives the rest to sequence or guidance parallel, "
+            f"and predictions are for one GPU or for as many ranks as GPUs; add --tp-size {gpus}, or leave it out"
+        )
     cards = [card for word in values.get("gpu_ids", ()) for card in word.split(",") if card]
     refused = {
-        f"--gpu-ids names {len(cards)} GPUs": len(cards) > 1,
+        f"--gpu-ids names {len(cards)} GPUs": len(cards) > ranks,
         "--enable-cfg-parallel needs two GPUs": _is_on(values, "enable_cfg_parallel", default=False),
         "--use-fsdp-inference shards weights over GPUs": _is_on(values, "use_fsdp_inference", default=False),
     }

@@ -39,7 +39,8 @@ UNMODELLED = (
     Advice(
         switch="--num-gpus",
         same_output=False,
-        note="tensor or sequence parallel over several cards; sums round in another order",
+        note="sequence or guidance parallel over several cards (--tp-size plans for tensor parallel); sums round in "
+        "another order",
     ),
 )
 """What may help and is not modelled: named, without a figure."""

@@ -127,7 +127,7 @@ def find_recipe(command: ServerCommand, model: str) -> Recipe | None:
 
 
 def check_facts(command: ServerCommand, facts: ModelFacts) -> None:
-    """Refuse facts of another model, variant or recipe than ``command`` runs, e.g. from a saved profile.
+    """Refuse facts of another model, variant, recipe or number of ranks than ``command`` runs, e.g. of a saved profile.
 
     Raises:
         InputError: they differ.
@@ -137,6 +137,11 @@ def check_facts(command: ServerCommand, facts: ModelFacts) -> None:
     wanted = find_recipe(command, name)
     if wanted not in {None, recipe}:
         raise InputError(f"the command runs the recipe {wanted}, and the recipe {recipe} was asked for: leave one out")
+    if command.tp_size != facts.tp_size:
+        raise InputError(
+            f"the command runs {command.tp_size} tensor parallel ranks, and the figures are of one of {facts.tp_size}: "
+            "leave out --profile, or change the command"
+        )
     variant = find_variant(command, name) or ""
     if variant != facts.variant:
         raise InputError(

@@ -15,6 +15,7 @@ from autotune.profile import Profile
 from autotune.workflows.basis import ESTIMATED, INTERFERENCE_FIGURE, describe_basis
 from autotune.workflows.findings import list_findings
 from autotune.workflows.planning import Planned, PlanningSettings, build_evaluator
+from autotune.workflows.ranks import describe_ranks, list_rank_assumptions, warn_of_ranks
 from autotune.workflows.target import Target
 from autotune.workflows.variant_choice import variant_findings
 from runtime.engines.host_rules import ComponentHosting
@@ -85,6 +86,7 @@ def build_document(
         prediction=build_prediction(planned.chosen, evaluator, describe_basis(profile.facts, target.device)),
         findings=(
             *list_findings(planned, evaluator, target),
+            *describe_ranks(planned.chosen, target),
             *host_findings(planned.chosen, target),
             *variant_findings(profile.facts, target),
         ),
@@ -96,6 +98,7 @@ def build_document(
         profile_id=profile.digest,
         variant=profile.facts.variant,
         advice=planned.advice,
+        tp_size=profile.facts.tp_size,
     )
 
 
@@ -184,6 +187,7 @@ def list_assumptions(profile: Profile, target: Target, settings: PlanningSetting
     )
     return (
         f"device: {target.device.origin}",
+        *list_rank_assumptions(target),
         f"host memory: {target.host.origin}; pins are charged at their exact size, as the server registers memory, and "
         "components that are moved whole with the rounding of torch's pinned allocator",
         memory,
@@ -194,14 +198,14 @@ def list_assumptions(profile: Profile, target: Target, settings: PlanningSetting
 
 
 def host_findings(evaluation: Evaluation, target: Target) -> tuple[str, ...]:
-    """Warnings about host memory: too little for the plan, and what was found on this machine."""
+    """Warnings about host memory: too little for the plan or for all ranks, and what was found on this machine."""
     short = evaluation.hosting.short_bytes
-    found = list(target.host.warnings)
+    found = [*target.host.warnings, *warn_of_ranks(evaluation, target)]
     if short:
         found.append(
             f"The host lacks {format_gib(short)} for this plan: {format_gib(evaluation.hosting.held_bytes)} of copies "
-            f"cannot be dropped, {format_gib(target.host.available_bytes)} are there for weights. The system would "
-            "swap or end the server"
+            f"cannot be dropped, {format_gib(target.host_memory.available_bytes)} are there for weights"
+            f"{' of each rank' if target.ranks > 1 else ''}. The system would swap or end the server"
         )
     return tuple(found)
 

@@ -38,7 +38,12 @@ def export_document(
         known = ", ".join(Recipe)
         raise InputError(f"the plan's recipe is {document.workload['recipe']!r}: known are {known}") from None
     assumed = recipe_flags(
-        document.model.name, recipe, target, pins=document.host.pins, variant_flags=_variant_flags(document)
+        document.model.name,
+        recipe,
+        target,
+        pins=document.host.pins,
+        variant_flags=_variant_flags(document),
+        tp_size=document.tp_size,
     )
     if model_path is not None and (not model_path.strip() or model_path.startswith("-")):
         raise InputError(f"--model-path is {model_path!r}: give a folder or a hub repository")

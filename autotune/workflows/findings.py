@@ -122,7 +122,7 @@ def describe_nothing_fits(answer: NothingFits, target: Target) -> tuple[str, ...
     loosen = "or loosen --fix or --base-command, if they are given"
     if not answer.short_bytes:
         return (
-            f"nothing fits: the host has {format_gib(target.host.available_bytes)} for weights "
+            f"nothing fits: the host has {format_gib(target.host_memory.available_bytes)} for weights "
             f"({target.host.origin}); of the plans within the VRAM cap, {format_gib(answer.cap_bytes)}, the one that "
             f"holds least there lacks {format_gib(answer.host_short_bytes)}",
             f"the nearest plan: {placements}",

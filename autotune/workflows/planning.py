@@ -20,6 +20,7 @@ from autotune.study_space import StudySpace
 from autotune.workflows.target import Target
 from autotune.workload import Workload
 from runtime.engines.registry import DEFAULT_ENGINE, find_engine
+from runtime.errors import UnsupportedError
 from runtime.plan import Placement, Plan
 from runtime.plan_document import Advice, TuningGain, WhatIf
 from runtime.residency import Lifetime, Mode, Policy
@@ -117,7 +118,16 @@ class Alternative:
 
 
 def build_evaluator(facts: ModelFacts, target: Target, settings: PlanningSettings) -> Evaluator:
-    """What predicts plans of ``facts`` on ``target``."""
+    """What predicts plans of ``facts`` on ``target``.
+
+    Raises:
+        UnsupportedError: several ranks under an engine that runs on one card.
+    """
+    if facts.tp_size > 1 and not settings.engine.startswith("sglang@"):
+        raise UnsupportedError(
+            f"--tp-size {facts.tp_size}: the engine {settings.engine} runs on one card; plan for a server, e.g. "
+            f"--engine {DEFAULT_ENGINE}, or leave out --tp-size"
+        )
     memory = MemorySettings(context_bytes=target.context_bytes, reserve_bytes=settings.reserve_bytes)
     costs = CostModel(facts, target.rates)
     return Evaluator(costs, MemoryModel(facts, memory), find_engine(settings.engine), target.host_memory)

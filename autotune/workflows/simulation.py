@@ -9,6 +9,7 @@ from autotune.profile import Profile
 from autotune.workflows.basis import describe_basis
 from autotune.workflows.document import build_prediction, describe_workload, host_findings, list_assumptions
 from autotune.workflows.planning import PlanningSettings
+from autotune.workflows.ranks import describe_ranks
 from autotune.workflows.target import Target
 from autotune.workflows.variant_choice import variant_findings
 from runtime.plan import Plan
@@ -21,10 +22,11 @@ class Simulation:
 
     Attributes:
         variant: in which of its catalog's other ways the model runs; empty for as released.
+        tp_size: cards that answer a request together; every figure is of one of them.
         fits: whether the peak stays within the cap and the host has memory for the copies.
         streamed_latency_s: a later request with everything streamed, for comparison.
         warnings: what makes the figures too good.
-        notes: which measurements the figures rest on, or how to have some.
+        notes: what several ranks hold together; which measurements the figures rest on, or how to have some.
     """
 
     engine: str
@@ -40,6 +42,7 @@ class Simulation:
     notes: tuple[str, ...]
     assumptions: tuple[str, ...]
     variant: str = ""
+    tp_size: int = 1
 
 
 def simulate_plan(
@@ -58,7 +61,8 @@ def simulate_plan(
         fits=evaluation.fits(target.cap.effective_bytes),
         streamed_latency_s=evaluator.score(streamed).latency_s,
         warnings=(*host_findings(evaluation, target), *variant_findings(profile.facts, target)),
-        notes=target.notes,
+        notes=(*describe_ranks(evaluation, target), *target.notes),
         assumptions=list_assumptions(profile, target, settings),
         variant=profile.facts.variant,
+        tp_size=profile.facts.tp_size,
     )

@@ -8,6 +8,7 @@ from autotune.detect import DetectedGpu, Detection
 from autotune.hardware import GIVEN_BY_USER, DevicePreset, find_device
 from autotune.profile import Profile
 from autotune.rates import DEFAULT_DISK_BYTES_PER_S, DEFAULT_DISK_SOURCE, Rates, derive_rates
+from autotune.tensor_parallel.sharing import share_host
 from autotune.workflows.host import HostWish, choose_host
 from runtime.errors import InputError
 from runtime.hosting import HostMemory
@@ -28,6 +29,7 @@ class Target:
         free_bytes: what is free on the card before a server loads anything.
         host, cap: host memory and VRAM cap, each with how it was chosen.
         notes: which measurements these figures rest on, or how to have some; one sentence each.
+        ranks: cards that answer a request together; all but ``host`` is of one of them.
     """
 
     device: DeviceSummary
@@ -37,15 +39,17 @@ class Target:
     host: HostSummary
     cap: CapSummary
     notes: tuple[str, ...] = ()
+    ranks: int = 1
 
     @property
     def host_memory(self) -> HostMemory:
-        """The host as the engine's rule sees it."""
-        return HostMemory(
+        """The host as the engine's rule sees it on one rank."""
+        whole = HostMemory(
             available_bytes=self.host.available_bytes,
             pins=self.host.pins,
             page_cache_room_bytes=self.host.page_cache_bytes,
         )
+        return share_host(whole, self.ranks)
 
 
 def resolve_target(
@@ -142,7 +146,7 @@ def target_of_profile(
     if pinned_bytes_per_s is not None:
         rates = replace(rates, pinned_bytes_per_s=pinned_bytes_per_s)
         figure = Figure(value=pinned_bytes_per_s, unit="bytes/s", source=GIVEN_BY_USER)
-        device = _set_figure(device, "pinned_bytes_per_s", figure)
+        device = set_figure(device, "pinned_bytes_per_s", figure)
         origin += f"; copies at {pinned_bytes_per_s / 1e9:g} GB/s, given with --link-rate"
     free_bytes = place.free_bytes if place is not None else None
     return Target(
@@ -210,13 +214,13 @@ def _with_disk_rate(device: DeviceSummary, host: HostWish) -> DeviceSummary:
     """The figures of ``device`` with the disk's, which is the host's but enters predictions as they do."""
     name = "disk_bytes_per_s"
     if host.disk_bytes_per_s is not None:
-        return _set_figure(device, name, Figure(value=host.disk_bytes_per_s, unit="bytes/s", source=GIVEN_BY_USER))
+        return set_figure(device, name, Figure(value=host.disk_bytes_per_s, unit="bytes/s", source=GIVEN_BY_USER))
     if name in device.figures:
         return device
-    return _set_figure(device, name, Figure(value=DEFAULT_DISK_BYTES_PER_S, unit="bytes/s", source=DEFAULT_DISK_SOURCE))
+    return set_figure(device, name, Figure(value=DEFAULT_DISK_BYTES_PER_S, unit="bytes/s", source=DEFAULT_DISK_SOURCE))
 
 
-def _set_figure(device: DeviceSummary, name: str, figure: Figure) -> DeviceSummary:
+def set_figure(device: DeviceSummary, name: str, figure: Figure) -> DeviceSummary:
     """``device`` with a figure that was not measured."""
     measured = tuple(other for other in device.measured if other != name)
     return replace(device, figures={**device.figures, name: figure}, measured=measured)

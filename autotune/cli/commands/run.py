@@ -19,7 +19,7 @@ from autotune.workflows.run_settings import Clock, Emulation, Rounds
 from reports.measurement import measurement_table
 from runtime.errors import DeviceMemoryError, InputError, MissingDependencyError
 from runtime.measurement_document import MeasurementDocument, save_measurement
-from runtime.plan_document import PlanDocument, load_plan
+from runtime.plan_document import PlanDocument, check_one_card, load_plan
 
 if TYPE_CHECKING:
     from autotune.workflows.execution import Execution
@@ -75,6 +75,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     rounds = Rounds(warmup=warmup, repeats=repeats)
     emulation = Emulation(clock=clock or "real", time_scale=time_scale, capacity_bytes=optional_bytes(vram_cap))
     document = load_plan(plan)
+    check_one_card(document)
     if model is not None:
         _check_model(document, model)
     folder = plan.parent if out is None else out

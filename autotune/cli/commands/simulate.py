@@ -21,7 +21,7 @@ from autotune.workflows.outputs import write_json
 from autotune.workflows.planning import PlanningSettings, build_evaluator, streamed_plan
 from autotune.workflows.settings_text import apply_settings
 from autotune.workflows.simulation import Simulation, simulate_plan
-from reports.markdown import describe_source, describe_workload
+from reports.markdown import describe_cards, describe_source, describe_workload
 from reports.simulation import simulated_uses_table
 from reports.tables import describe_hosting, host_table, memory_table
 from runtime.engines.registry import DEFAULT_ENGINE
@@ -47,6 +47,9 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     page_cache_room: opt.CacheOption = None,
     pin_cpu_memory: opt.PinOption = True,
     link_rate: opt.LinkOption = None,
+    tp_size: opt.TpSizeOption = None,
+    exchange_rate: opt.ExchangeOption = None,
+    shared_link: opt.SharedLinkOption = False,
     profile: opt.ProfileOption = None,
     node_profile: opt.NodeProfileOption = None,
     variant: opt.VariantOption = None,
@@ -90,6 +93,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
                 page_cache_room=page_cache_room,
                 pin_cpu_memory=pin_cpu_memory,
             ),
+            ranks=opt.read_rank_wish(tp_size, exchange_rate, shared_link=shared_link),
         ),
         has_profile=profile is not None,
     )
@@ -102,6 +106,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             vram_cap=vram_cap,
             host=wishes.host,
             link_rate=link_rate,
+            ranks=wishes.ranks,
             variant=wishes.variant,
             shape=wishes.shape,
             refresh=refresh,
@@ -149,9 +154,10 @@ def _show(simulation: Simulation) -> None:
             f"A later request takes {format_seconds(prediction.latency_s)} (the first one after load "
             f"{format_seconds(prediction.first_latency_s)}; streamed with the server's default knobs "
             f"{format_seconds(simulation.streamed_latency_s)}) and is charged "
-            f"{format_gib(prediction.peak.charged_bytes)} of VRAM in '{prediction.peak.phase}', of which "
+            f"{format_gib(prediction.peak.charged_bytes)} of VRAM{describe_cards(simulation.tp_size)} in "
+            f"'{prediction.peak.phase}', of which "
             f"{format_gib(prediction.peak.live_bytes)} are live tensors: it {fits}. It needs "
-            f"{format_gib(prediction.total_host_bytes)} of host memory.",
+            f"{format_gib(prediction.total_host_bytes * simulation.tp_size)} of host memory.",
         ]
     )
     print_lines(simulation.warnings, bullet="warning: ")

@@ -53,6 +53,9 @@ def table(  # noqa: PLR0913 - one parameter per option
     page_cache_room: opt.CacheOption = None,
     pin_cpu_memory: opt.PinOption = True,
     link_rate: opt.LinkOption = None,
+    tp_size: opt.TpSizeOption = None,
+    exchange_rate: opt.ExchangeOption = None,
+    shared_link: opt.SharedLinkOption = False,
     profile: opt.ProfileOption = None,
     node_profile: opt.NodeProfileOption = None,
     variant: opt.VariantOption = None,
@@ -99,6 +102,7 @@ def table(  # noqa: PLR0913 - one parameter per option
         "node_profile": node_profile,
         "device": device,
         "link_rate": link_rate,
+        "ranks": opt.read_rank_wish(tp_size, exchange_rate, shared_link=shared_link),
         "variant": variant,
         "refresh": refresh,
     }
