@@ -153,7 +153,7 @@ def _parse_object(content: bytes, where: str, faults: list[str]) -> dict[str, An
     return value
 
 
-def _decode(text: str) -> Any:
+def _decode(text: str) -> object:
     # NaN and Infinity are let through, because the server's own writer lets them through; each is a fault of its field.
     try:
         return json.loads(text)

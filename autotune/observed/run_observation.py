@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from autotune.catalog.registry import find_model
 from autotune.observed.observation import (
     Base,
+    Observation,
     ObservedLatency,
     ObservedPeak,
-    Observation,
     PeakKind,
     Scope,
     Setup,

@@ -11,7 +11,15 @@ from collections.abc import Iterable, Sequence
 
 from autotune.observed.perf_dump import StageTime
 
-_DECODERS = ("vae", "vocoder")
+# Part of a stage's name -> parts of the names of the components that run in it; the first that fits counts.
+_PARTS_OF_STAGES = (
+    ("textconnector", ("connectors",)),
+    ("textencoding", ("text_encoder",)),
+    ("audioencoding", ("audio_vae",)),
+    ("visualencoding", ("video_vae",)),
+    ("denoising", ("transformer",)),
+    ("decoding", ("vae", "vocoder")),
+)
 
 
 def is_denoising(stage: str) -> bool:
@@ -22,24 +30,15 @@ def is_denoising(stage: str) -> bool:
 def name_components(stage: str, components: Sequence[str]) -> tuple[str, ...]:
     """Those of ``components`` that run in ``stage``; none for stages that prepare, and for unknown ones."""
     name = _plain(stage)
-    if "textconnector" in name:
-        return _pick(components, ("connectors",))
-    if "textencoding" in name:
-        return _pick(components, ("text_encoder",))
-    if "beforedenoising" in name:
-        return ()
-    if "denoising" in name:
-        return list_denoisers(components)
-    if "audioencoding" in name:
-        return _pick(components, ("audio_vae",))
-    if "visualencoding" in name or "vaeencoding" in name:
-        return tuple(component for component in components if component in ("vae", "video_vae"))
-    return _pick(components, _DECODERS) if "decoding" in name else ()
+    for fragment, parts in _PARTS_OF_STAGES:
+        if fragment in name:
+            return tuple(component for component in components if any(part in component for part in parts))
+    return ()
 
 
 def list_denoisers(components: Iterable[str]) -> tuple[str, ...]:
     """The components whose passes are the denoising steps."""
-    return tuple(component for component in components if component.startswith("transformer"))
+    return tuple(component for component in components if "transformer" in component)
 
 
 def sum_uses(stages: Iterable[StageTime], components: Sequence[str]) -> dict[tuple[str, ...], float]:
@@ -56,10 +55,6 @@ def sum_uses(stages: Iterable[StageTime], components: Sequence[str]) -> dict[tup
             seconds += group[1]
         groups.append((names, seconds))
     return {tuple(name for name in components if name in names): seconds for names, seconds in groups}
-
-
-def _pick(components: Sequence[str], parts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(component for component in components if any(part in component for part in parts))
 
 
 def _plain(stage: str) -> str:
