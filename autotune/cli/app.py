@@ -20,6 +20,7 @@ from autotune.cli.commands import (
     search,
     simulate,
     table,
+    verify,
 )
 from autotune.cli.commands.run import run as run_plan
 from autotune.cli.console import print_error
@@ -41,6 +42,7 @@ app.command("search")(search.search)
 app.command("simulate")(simulate.simulate)
 app.command("table")(table.table)
 app.command("run")(run_plan)
+app.command("verify")(verify.verify)
 app.command("explain")(explain.explain)
 app.command("export")(export.export)
 app.command("models")(models.models)
