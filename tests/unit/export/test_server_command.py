@@ -109,6 +109,7 @@ def test_an_ambiguous_abbreviation_is_refused():
     [
         ("--num-gpus two", ErrorKind.USAGE, "num-gpus"),
         ("--num-gpus 0", ErrorKind.VALUE, "1 or more"),
+        ("--tp-size 4", ErrorKind.VALUE, "divisible by --tp-size, 4"),
         ("--performance-mode Memory", ErrorKind.USAGE, "none of manual"),
         ("--pin-cpu-memory maybe", ErrorKind.VALUE, "true or false"),
         ("--num_gpus 1", ErrorKind.USAGE, "--num-gpus"),
@@ -127,7 +128,8 @@ def test_what_the_server_refuses_is_refused_in_its_kind(text, kind, message):
     "text",
     [
         "--num-gpus 2",
-        "--tp-size 4",
+        "--num-gpus 4 --tp-size 2",
+        "--num-gpus 2 --tp-size 2 --gpu-ids 0,1,2",
         "--dp 2",
         "--ulysses-degree 2",
         "--gpu-ids 0,1",
@@ -140,6 +142,11 @@ def test_what_the_server_refuses_is_refused_in_its_kind(text, kind, message):
 def test_more_than_one_gpu_and_other_pipelines_are_unsupported(text):
     with pytest.raises(UnsupportedError):
         parse(text)
+
+
+def test_as_many_ranks_as_gpus_are_understood():
+    assert parse("--num-gpus 2 --tp-size 2 --gpu-ids 0,1").tp_size == 2
+    assert parse("--num-gpus 1").tp_size == 1
 
 
 def test_a_language_model_server_is_unsupported():
