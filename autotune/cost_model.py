@@ -15,7 +15,7 @@ from runtime.engines.lifecycle import number_work
 from runtime.engines.protocol import list_stacks
 from runtime.errors import UnsupportedError
 from runtime.hosting import HostTier
-from runtime.model_spec import ComponentSpec, LayerSpec
+from runtime.model_spec import LayerSpec
 from runtime.plan import Placement, Plan
 from runtime.residency import Mode
 
@@ -51,7 +51,6 @@ def view_hosting(hosting: PlanHosting) -> Hostings:
 
 # How a layer is copied; a mapped one in three ways, by what the page cache keeps.
 _PINNED, _PAGEABLE, _MAPPED = range(3)
-_KINDS = _MAPPED + len(Cached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +97,7 @@ class CostModel:
         self.rates = rates
         counts = [sum(len(stack.layers) for stack in part.stacks) for part in facts.model.components]
         self._first_slots = tuple(accumulate(counts, initial=0))
-        self._slots_by_kind = [
-            tuple(self._list_slots(component, kind) for kind in range(_KINDS)) for component in facts.model.components
-        ]
+        self._slots_by_kind = lru_cache(maxsize=None)(self._list_slots)
         self._stacks = {
             (index, stack.name): _StackCosts(
                 copy_s=tuple(layer.run_bytes / rates.pinned_bytes_per_s for layer in stack.layers),
@@ -172,9 +169,8 @@ class CostModel:
         """Copies of every layer of one component."""
         kinds = self._kinds_of(component, hosting)
         if not any(kinds):
-            return self._slots_by_kind[component][_PINNED]
-        by_kind = self._slots_by_kind[component]
-        picked = [by_kind[kind] for kind in kinds]
+            return self._slots_by_kind(component, _PINNED)
+        picked = [self._slots_by_kind(component, kind) for kind in kinds]
         first_slot = self._first_slots[component]
         return _ComponentSlots(
             copy_s=tuple([slots.copy_s[layer] for layer, slots in enumerate(picked)]),
@@ -197,9 +193,9 @@ class CostModel:
         kinds = {None: _PINNED, HostTier.PINNED: _PINNED, HostTier.PAGEABLE: _PAGEABLE, HostTier.MAPPED: mapped}
         return [kinds[tier] for stack in hosting[0].stacks for tier in stack.tiers]
 
-    def _list_slots(self, spec: ComponentSpec, kind: int) -> _ComponentSlots:
+    def _list_slots(self, component: int, kind: int) -> _ComponentSlots:
         """Copies of every layer of one component, if all are copied alike."""
-        layers = [layer for stack in spec.stacks for layer in stack.layers]
+        layers = [layer for stack in self.facts.model.components[component].stacks for layer in stack.layers]
         slots = [self._slot_costs(layer, kind) for layer in layers]
         return _ComponentSlots(
             copy_s=tuple(slot.copy_s for slot in slots),

@@ -179,6 +179,11 @@ class Evaluator:
         short_bytes = hosting.short_bytes if hosting is not None else 0
         return Score(latency_s=latency_s, charged_bytes=self.charged_bytes(plan), host_short_bytes=short_bytes)
 
+    def time_later(self, plan: Plan, program: Program | None = None) -> tuple[UseTimes, ...]:
+        """Only the times of a later request, use by use; ``program``, if it is there already, is that of ``plan``."""
+        program = program or self.lifecycle.build_program(plan)
+        return self._replay_request(make_clock(self.costs_of(plan)), program, program.later, None)
+
     def charged_bytes(self, plan: Plan) -> int:
         """The most that ``plan`` charges against the cap in any phase of its life."""
         shares = [self.memory_model.charged_overhead_bytes]

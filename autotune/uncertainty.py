@@ -3,16 +3,16 @@
 Each factor changes a figure of the prediction; what is known of the factors is their covariance, so that what varies
 together cancels in differences.
 
-=========================  =======================================================================================
-``copy``                   logarithm of the seconds per byte copied from and to pinned memory
-``pageable``               logarithm of the seconds per byte of pageable memory, or of the page cache
-``disk``                   logarithm of the seconds per byte read from disk
-``compute.<component>``    logarithm of the seconds of all compute of one component
-``pass_s``                 seconds that each pass takes outside its layers besides what is predicted
-``use_s``                  seconds that each use takes besides what is predicted
-``base_bytes``             device bytes besides weights and activations, besides what is predicted
-``activations``            logarithm of the bytes of activations and of what the allocator reserves for them
-=========================  =======================================================================================
+===========================  =======================================================================================
+``copy``                     logarithm of the seconds per byte copied from and to pinned memory
+``pageable``                 logarithm of the seconds per byte of pageable memory, or of the page cache
+``disk``                     logarithm of the seconds per byte read from disk
+``compute.<component>``      logarithm of the seconds of all compute of one component
+``pass_s``                   seconds that each pass takes outside its layers besides what is predicted
+``use_s``                    seconds that each use takes besides what is predicted
+``base_bytes``               device bytes besides weights and activations, besides what is predicted
+``activations.<component>``  logarithm of the bytes of activations in its uses, and of what is reserved for them
+===========================  =======================================================================================
 """
 
 from __future__ import annotations
@@ -23,13 +23,29 @@ from dataclasses import dataclass
 from runtime.errors import InputError
 
 COMPUTE_PREFIX = "compute."
-MEMORY_FACTORS = ("base_bytes", "activations")
-_PLAIN_FACTORS = ("copy", "pageable", "disk", "pass_s", "use_s", *MEMORY_FACTORS)
+ACTIVATIONS_PREFIX = "activations."
+_PLAIN_FACTORS = ("copy", "pageable", "disk", "pass_s", "use_s", "base_bytes")
 
 
 def is_factor(name: str) -> bool:
     """Whether ``name`` is one of the factors."""
-    return name in _PLAIN_FACTORS or (name.startswith(COMPUTE_PREFIX) and name != COMPUTE_PREFIX)
+    prefixed = any(name.startswith(prefix) and name != prefix for prefix in (COMPUTE_PREFIX, ACTIVATIONS_PREFIX))
+    return prefixed or name in _PLAIN_FACTORS
+
+
+def is_memory_factor(name: str) -> bool:
+    """Whether ``name`` changes bytes; the others change times."""
+    return name == "base_bytes" or name.startswith(ACTIVATIONS_PREFIX)
+
+
+def is_added_time(name: str) -> bool:
+    """Whether ``name`` adds seconds, which are never less than nothing."""
+    return name in {"pass_s", "use_s"}
+
+
+def is_logarithmic(name: str) -> bool:
+    """Whether ``name`` multiplies by its exponential; the others add."""
+    return not is_added_time(name) and name != "base_bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,6 +134,7 @@ class Observation:
         latencies: what was timed; none where nothing was.
         peak: device memory; None where it was not observed.
         ran_out: whether it ran out of device memory; ``peak`` is then what it had when it did.
+        cap_bytes: what the allocator was allowed where that is less than the card gives; None for all of it.
         assumed: what the source did not say and was taken from elsewhere, one sentence each.
         caveats: why it may differ from what the simulated engine does (an older server, a sampled peak), one each.
     """
@@ -146,6 +147,7 @@ class Observation:
     latencies: tuple[ObservedLatency, ...] = ()
     peak: ObservedPeak | None = None
     ran_out: bool = False
+    cap_bytes: int | None = None
     assumed: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
 

@@ -1,0 +1,124 @@
+"""Runs of a toy model on a card whose rates are hidden, as an observer would note them."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from builders import RATES, SGLANG, ToyComponent, build_component, build_facts, build_plan, build_stack, kept, streamed
+
+from autotune.evaluate import AMPLE_HOST
+from autotune.fidelity.case import Case, Ground
+from autotune.observed.observation import Observation, ObservedLatency, ObservedPeak, PeakKind, Scope, Setup
+from autotune.uncertainty import Uncertainty
+
+COMPONENTS = {
+    "text_encoder": build_component(6, compute_ms=2.0, copy_ms=5.0, rest_ms=1.0, activation_bytes=3000),
+    "transformer": ToyComponent(
+        stacks={"blocks": build_stack(10, compute_ms=4.0, copy_ms=6.0, passes=12)},
+        is_dit=True,
+        rest_ms=2.0,
+        outside_ms=1.0,
+        activation_bytes=8000,
+    ),
+    "vae": build_component(0, outside_ms=20.0, rest_ms=5.0, activation_bytes=12000),
+}
+PRIOR_SDS = {
+    "copy": 0.25,
+    "pass_s": 0.002,
+    "use_s": 0.002,
+    "base_bytes": 4000.0,
+    "compute.text_encoder": 0.3,
+    "compute.transformer": 0.3,
+    "compute.vae": 0.3,
+    "activations.transformer": 0.2,
+    "activations.vae": 0.2,
+}
+_KNOBS = ({"resident": 0}, {"resident": 3}, {"resident": 6}, {"resident": 9}, {"prefetch": 3})
+PLANS = (
+    *(build_plan(streamed("text_encoder"), streamed("transformer", **knobs), kept("vae")) for knobs in _KNOBS),
+    build_plan(kept("text_encoder"), kept("transformer"), kept("vae")),
+    build_plan(kept("text_encoder"), streamed("transformer", resident=5), kept("vae")),
+)
+
+
+def build_prior(**sds):
+    """Independent factors with the given standard deviations, those of ``PRIOR_SDS`` unless named."""
+    chosen = {**PRIOR_SDS, **sds}
+    names = tuple(chosen)
+    covariance = np.diag([chosen[name] ** 2 for name in names])
+    return Uncertainty(
+        names=names,
+        covariance=tuple(map(tuple, covariance.tolist())),
+        repeat_ratio=0.02,
+        sources=dict.fromkeys(names, "a test's"),
+    )
+
+
+def build_ground(passes=12, host=AMPLE_HOST):
+    """The toy model with ``passes`` of its denoiser."""
+    transformer = replace(
+        COMPONENTS["transformer"], stacks={"blocks": build_stack(10, compute_ms=4.0, copy_ms=6.0, passes=passes)}
+    )
+    facts = build_facts({**COMPONENTS, "transformer": transformer})
+    facts = replace(facts, workload=replace(facts.workload, steps=passes))
+    return Ground(facts=facts, rates=RATES, context_bytes=500, host=host, engine=SGLANG)
+
+
+def build_observation(ground, name="run", *, latencies=(), peak=None, **changes):
+    """An observed run of the toy model."""
+    setup = Setup(model="toy", device="toy", workload=ground.facts.workload)
+    return Observation(name=name, where=f"toy.csv, {name}", setup=setup, latencies=latencies, peak=peak, **changes)
+
+
+SCOPES = (
+    ObservedLatency(seconds=1.0, scope=Scope.REQUEST),
+    ObservedLatency(seconds=1.0, scope=Scope.USE, component="transformer"),
+    ObservedLatency(seconds=1.0, scope=Scope.USE, component="text_encoder"),
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Observed cases, and the factors that made them."""
+
+    cases: tuple
+    hidden: dict
+
+
+def draw_hidden(random, prior):
+    """Factors as the prior scatters them; what is added is never less than nothing."""
+    hidden = {name: float(random.normal(0, prior.sd_of(name))) for name in prior.names}
+    return {name: abs(value) if name in {"pass_s", "use_s"} else value for name, value in hidden.items()}
+
+
+def observe(plan, ground, factors, name, *, noise=lambda: 1.0):
+    """One run under hidden ``factors``; ``noise`` multiplies each time and, a tenth as strongly, the peak."""
+    evaluator = ground.build_evaluator(factors)
+    blank = build_observation(ground, name, latencies=SCOPES, peak=ObservedPeak(size_bytes=1, kind=PeakKind.RESERVED))
+    case = Case(blank, plan, ground)
+    latencies = tuple(
+        replace(scope, seconds=seconds * noise())
+        for scope, seconds in zip(SCOPES, case.predict_latencies_s(evaluator), strict=True)
+    )
+    peak_bytes = round(case.predict_peak_bytes(factors) * math.exp(math.log(noise()) / 10))
+    peak = ObservedPeak(size_bytes=peak_bytes, kind=PeakKind.RESERVED)
+    return Case(build_observation(ground, name, latencies=latencies, peak=peak), plan, ground)
+
+
+def draw_trial(seed, *, noise_ratio=0.03, outlier_share=0.1):
+    """Runs of every plan at two lengths of request; times scatter, and one in ten is far off."""
+    random = np.random.default_rng(seed)
+    prior = build_prior()
+    hidden = draw_hidden(random, prior)
+
+    def noise():
+        is_bad = random.random() < outlier_share
+        return math.exp(random.normal(0, noise_ratio)) * (random.choice([0.6, 1.5, 2.5]) if is_bad else 1.0)
+
+    grounds = (build_ground(12), build_ground(4))
+    cases = tuple(
+        observe(plan, ground, hidden, f"run {index}.{ground.facts.workload.steps}", noise=noise)
+        for ground in grounds
+        for index, plan in enumerate(PLANS)
+    )
+    return Trial(cases=cases, hidden=hidden)
