@@ -13,6 +13,8 @@ from runtime.files import as_text
 
 _LONGEST_LINE = 1 << 20
 _MOST_FAULTS = 20
+# Lines of these kinds can stand in any file: they do not make it a log.
+_ANYBODYS = frozenset({"sampling_value", "version", "ran_out"})
 _REMEDY = "give what `sglang serve` or `sglang generate` wrote to its standard output"
 
 
@@ -46,7 +48,7 @@ def parse_server_log(lines: Iterable[str], where: str) -> ServerLog:
         if not found and BROKEN.search(line):
             current.add_fault(f"a line that says {line.strip()[:120]!r} is cut off or of an unknown release")
         for kind, match in found:
-            known += kind != "sampling_value"
+            known += kind not in _ANYBODYS
             if current.ends_before(kind):
                 starts.append(current)
                 current = LogStart()

@@ -1,11 +1,10 @@
-"""Turns what the server wrote about a request into an observation. Pure."""
+"""Turns what the server wrote about a request into an observation; a log also says where components were. Pure."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
 
-from autotune.catalog.registry import find_model
 from autotune.observed.observation import (
     Base,
     Observation,
@@ -15,11 +14,15 @@ from autotune.observed.observation import (
     Scope,
     Setup,
 )
-from autotune.observed.perf_dump import MemoryCheckpoint, PerfDump
+from autotune.observed.perf_dump import MemoryCheckpoint, PerfDump, StageTime
+from autotune.observed.server_log import LoggedRequest, ServerLog
 from autotune.observed.stage_components import is_denoising, list_denoisers, sum_uses
 
 # Steps that leave out a tenth of their stage were not timed by the device: the host ran ahead and waited later.
 LEAST_STEP_COVERAGE = 0.9
+
+GENERATED = "cli_generate"
+"""What `sglang generate` tags its dumps with."""
 
 UNSYNCHRONISED = (
     "the server does not wait for the device at the ends of stages and steps unless "
@@ -39,6 +42,7 @@ def observe_dump(
     setup: Setup,
     *,
     name: str,
+    components: Sequence[str],
     settings: tuple[str, ...] = (),
     base: Base = Base.STREAMED,
     peak_kind: PeakKind = PeakKind.ALLOCATED,
@@ -49,40 +53,96 @@ def observe_dump(
         dump: what the server wrote.
         setup: model, device and request, which a dump does not say.
         name: what to call it.
+        components: of the model, by the server's names (``CatalogEntry.configs`` has them).
         settings: ``component.knob=value`` of the run; a dump does not say these either.
         base: where everything else was.
         peak_kind: ``ALLOCATED`` or ``RESERVED``, of which a dump has both.
 
     Raises:
-        InputError: an unknown model, or nothing in the dump is a latency or a peak of the wanted kind.
+        InputError: nothing in the dump is a latency or a peak of the wanted kind.
     """
-    components = tuple(find_model(setup.model).configs)
-    step, assumed = compute_step_s(dump)
-    denoisers = "+".join(list_denoisers(components))
-    latencies = [
-        ObservedLatency(seconds=seconds, scope=Scope.USE, component="+".join(names))
-        for names, seconds in sum_uses(dump.stages, components).items()
-    ]
-    if step is not None and denoisers:
-        latencies.append(ObservedLatency(seconds=step, scope=Scope.STEP, component=denoisers))
-    if dump.total_s is not None:
-        latencies.append(ObservedLatency(seconds=dump.total_s, scope=Scope.REQUEST))
-    caveats = [UNSYNCHRONISED]
-    if dump.tag == "cli_generate":
-        caveats.append(FIRST_REQUEST)
-    if base is not Base.RESIDENT and not _all_streamed(settings, components):
-        caveats.append(MOVED_DOWN)
+    step_s, assumed = compute_step_s(dump)
     return Observation(
         name=name,
         where=dump.where,
         setup=setup,
         settings=settings,
         base=base,
-        latencies=tuple(latencies),
+        latencies=_list_latencies(components, dump.stages, step_s, dump.total_s),
         peak=_find_peak(dump.request_peak, peak_kind),
         assumed=assumed,
-        caveats=tuple(caveats),
+        caveats=_list_caveats(components, settings, base, is_first=dump.tag == GENERATED),
     )
+
+
+def observe_log(
+    log: ServerLog,
+    setup: Setup,
+    *,
+    name: str,
+    components: Sequence[str],
+    settings: tuple[str, ...] = (),
+    base: Base = Base.STREAMED,
+) -> Observation:
+    """The last request that a log tells of as an observation, placed as the log says and by ``settings`` besides.
+
+    Its step is the mean of all, its peak what torch's allocator held.
+
+    Raises:
+        InputError: the log has neither a latency nor a peak nor the end of device memory.
+    """
+    request = log.last_request or LoggedRequest()
+    stages = tuple(StageTime(name=stage, seconds=seconds) for stage, seconds in request.stages.items() if seconds)
+    placed = (*list_settings(log), *settings)
+    reserved = request.peak_reserved_bytes
+    return Observation(
+        name=name,
+        where=log.where,
+        setup=setup,
+        settings=placed,
+        base=base,
+        latencies=_list_latencies(components, stages, request.mean_step_s, request.total_s),
+        peak=None if reserved is None else ObservedPeak(size_bytes=reserved, kind=PeakKind.RESERVED),
+        ran_out=log.ran_out,
+        caveats=_list_caveats(components, placed, base, is_first=False),
+    )
+
+
+def list_settings(log: ServerLog) -> tuple[str, ...]:
+    """Where a log says that components were, as ``component.knob=value``; knobs that it leaves out are left out."""
+    found: list[str] = []
+    for item in log.streamed:
+        knobs: dict[str, object] = {"mode": "layerwise-offload", "prefetch": max(item.prefetch, default=None)}
+        knobs["resident"] = item.resident_per_stack
+        if item.resident:
+            knobs["policy"] = item.policies[0] if item.policies else None
+            knobs["lifetime"] = item.lifetimes[0] if item.lifetimes else None
+        found += [f"{item.component}.{knob}={value}" for knob, value in knobs.items() if value is not None]
+    for loaded in log.loaded:
+        is_told = loaded.on_device != loaded.on_host and (loaded.on_device or log.is_ready)
+        if is_told and log.find_streamed(loaded.component) is None:
+            found.append(f"{loaded.component}.mode={'resident' if loaded.on_device else 'component-offload'}")
+    return tuple(found)
+
+
+def _list_latencies(
+    components: Sequence[str], stages: Sequence[StageTime], step_s: float | None, total_s: float | None
+) -> tuple[ObservedLatency, ...]:
+    latencies = [
+        ObservedLatency(seconds=seconds, scope=Scope.USE, component="+".join(names))
+        for names, seconds in sum_uses(stages, components).items()
+    ]
+    denoisers = "+".join(list_denoisers(components))
+    if step_s is not None and denoisers:
+        latencies.append(ObservedLatency(seconds=step_s, scope=Scope.STEP, component=denoisers))
+    if total_s is not None:
+        latencies.append(ObservedLatency(seconds=total_s, scope=Scope.REQUEST))
+    return tuple(latencies)
+
+
+def _list_caveats(components: Sequence[str], settings: Sequence[str], base: Base, *, is_first: bool) -> tuple[str, ...]:
+    moves = base is not Base.RESIDENT and not _moves_nothing(settings, components)
+    return (UNSYNCHRONISED, *((FIRST_REQUEST,) if is_first else ()), *((MOVED_DOWN,) if moves else ()))
 
 
 def compute_step_s(dump: PerfDump) -> tuple[float | None, tuple[str, ...]]:
@@ -111,7 +171,7 @@ def _find_peak(point: MemoryCheckpoint | None, kind: PeakKind) -> ObservedPeak |
     return None if size is None else ObservedPeak(size_bytes=size, kind=kind)
 
 
-def _all_streamed(settings: Sequence[str], components: Sequence[str]) -> bool:
+def _moves_nothing(settings: Sequence[str], components: Sequence[str]) -> bool:
     """Whether the settings name a mode that moves nothing whole for every component."""
     modes = dict(setting.split("=", 1) for setting in settings if ".mode=" in setting)
     return all(modes.get(f"{name}.mode") in ("resident", "layerwise-offload") for name in components)

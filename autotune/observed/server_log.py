@@ -142,4 +142,4 @@ class ServerLog:
     def last_request(self) -> LoggedRequest | None:
         """The last request that finished, else the last one; None without any."""
         done = [request for request in self.requests if request.total_s is not None]
-        return (done or list(self.requests) or [None])[-1]
+        return next(reversed(done or self.requests), None)

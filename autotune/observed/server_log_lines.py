@@ -90,6 +90,7 @@ HINTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("OOM", ("ran_out",)),
     ("emory", ("ran_out",)),
     ("sglang", ("version",)),
+    ("SGLang", ("version",)),
 )
 
 # What a line of a kind begins with; one that goes on otherwise is a fault to tell.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autotune.observed.perf_dump import PerfDump
-from autotune.observed.run_observation import compute_step_s
+from autotune.observed.run_observation import FIRST_REQUEST, GENERATED, compute_step_s
 from autotune.observed.server_log import ServerLog
 from autotune.observed.verdict import Check, NotRead, Outcome, Verification
 from autotune.workflows.planning import UNCERTAINTY_RATIO
@@ -73,6 +73,8 @@ def _list_notes(observed: ObservedPlan) -> Iterator[str]:
     if dump is not None:
         yield from (f"{dump.where}: {fault}" for fault in dump.faults)
         yield from compute_step_s(dump)[1]
+        if dump.tag == GENERATED:
+            yield FIRST_REQUEST
     if log is not None and dump is not None and log.model and dump.model and log.model != dump.model:
         yield f"{log.where} is of {log.model}, {dump.where} of {dump.model}: they are of two runs"
 

@@ -171,12 +171,13 @@ def _check_peak(subject: str, expected_bytes: int, observed_bytes: int | None) -
         remedy = f"The peak was predicted too low, which can end a run: raise --reserve, or {_CALIBRATE}"
     else:
         remedy = f"The peak was predicted too high: {_CALIBRATE}, and the cap may hold more layers"
-    known = observed_bytes is not None and ratio is not None
     return Check(
         aspect=Aspect.PEAK,
         subject=subject,
         expected=format_gib(expected_bytes),
-        observed=f"{format_gib(observed_bytes)} ({ratio:+.1%})" if known else "nothing was written about it",
+        observed="nothing was written about it"
+        if observed_bytes is None
+        else f"{format_gib(observed_bytes)} ({ratio:+.1%})",
         outcome=_compare(None if ratio is None else abs(ratio) <= PEAK_TOLERANCE_RATIO),
         tolerance=format_percent(PEAK_TOLERANCE_RATIO),
         remedy=remedy,

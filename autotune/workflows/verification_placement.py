@@ -181,7 +181,7 @@ def find_pins(log: ServerLog, predicted: HostPrediction, placement: Placement) -
         if item.stack == predicted.stack:
             return item
     streamed = log.find_streamed(predicted.component)
-    if streamed is None or not log.logs_pins:
+    if streamed is None or not log.logs_pins or (streamed.stacks and predicted.stack not in streamed.stacks):
         return None
     # Stacks of which every layer is pinned have no line.
     layers = streamed.stacks.get(predicted.stack, predicted.layers)
