@@ -87,7 +87,19 @@ def _describe_range(log: ServerLog) -> str:
 
 
 def check_placements(document: PlanDocument, log: ServerLog | None) -> Iterator[Check]:
-    """One check per component."""
+    """One check per component, and one of the ranks of tensor parallelism where the plan or the server has several."""
+    ranks = None if log is None else log.arguments.get("tp_size")
+    if document.tp_size > 1 or (isinstance(ranks, int) and ranks > 1):
+        known = isinstance(ranks, int)
+        agrees = Outcome.CONFIRMED if ranks == document.tp_size else Outcome.MISMATCH
+        yield Check(
+            aspect=Aspect.PLACEMENT,
+            subject="tensor parallel ranks",
+            expected=str(document.tp_size),
+            observed=str(ranks) if known else (_NO_LOG if log is None else "the log does not say"),
+            outcome=agrees if known else Outcome.NOT_OBSERVABLE,
+            remedy=f"Each rank holds and computes another share than was planned. {_RESTART}",
+        )
     for component in document.model.components:
         placement = document.plan.placement(component.name)
         expected = describe_expected(placement, component)

@@ -179,6 +179,14 @@ def test_running_out_of_memory_is_a_mismatch_of_the_peak():
     assert found.first_mismatch.observed == "it ran out"
 
 
+def test_another_number_of_ranks_is_a_mismatch_of_the_placement():
+    document = build_document()
+    log = parse_server_log(['server_args: {"tp_size": 2}', *format_log(document)[1:]], "server.log")
+    assert verify(document, log=log).first_mismatch.subject == "tensor parallel ranks"
+    found = verify(replace(document, tp_size=2), log=log)
+    assert outcomes(found, Aspect.PLACEMENT)["tensor parallel ranks"] is Outcome.CONFIRMED
+
+
 def test_a_dump_alone_leaves_placements_unknown_and_says_so():
     document = build_document()
     found = verify(document, dump=build_dump(document))
