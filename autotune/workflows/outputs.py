@@ -17,7 +17,7 @@ from autotune.export.script import serve_script
 from autotune.export.sglang import Export
 from autotune.profile import Profile, encode_profile
 from autotune.study_records import StudyResult
-from reports.markdown import render_report
+from reports.markdown import describe_cards, render_report
 from runtime.documents import encode_document, replace_file
 from runtime.errors import InputError
 from runtime.measurement_document import FILE_NAME as MEASUREMENT_NAME
@@ -220,7 +220,7 @@ def _script_comments(document: PlanDocument) -> list[str]:
     return [
         f"{document.model.name} on {document.device.title}, made by {document.program}",
         f"{_call(prediction)}: {prediction.latency_s:.1f} s a request, "
-        f"{format_gib(prediction.peak.charged_bytes)} of VRAM",
+        f"{format_gib(prediction.peak.charged_bytes)} of VRAM{describe_cards(document.tp_size)}",
         f"device: {document.device.origin}",
         f"host memory: {document.host.origin}",
         f"plan: {document.command}",
