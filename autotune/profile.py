@@ -11,6 +11,7 @@ import msgspec
 
 from autotune.model_facts import ModelFacts
 from autotune.rates import Rates
+from autotune.uncertainty import Uncertainty
 from runtime.documents import DocumentKind
 from runtime.errors import ProfileError
 from runtime.plan_document import DeviceSummary
@@ -29,6 +30,8 @@ class Profile:
         rates: effective rates of the device and its link.
         context_bytes: CUDA context and kernel modules of a serving process.
         device: the device, its figures and their sources.
+        uncertainty: how far predictions may be off, where runs of a server were observed; None where that follows from
+            where the figures come from (``autotune.fidelity.prior``).
     """
 
     format: Literal["layerstream-profile"] = "layerstream-profile"
@@ -37,6 +40,7 @@ class Profile:
     rates: Rates
     context_bytes: int
     device: DeviceSummary
+    uncertainty: Uncertainty | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.context_bytes <= MAX_BYTES:
