@@ -66,7 +66,9 @@ class _Patterns:
     def __init__(self, model: str, components: tuple[str, ...]) -> None:
         vae = "video_vae" if "video_vae" in components else "vae"
         exact = [name for name in components if "_" in name]
-        self.named = [(_word(name.replace("_", "[ _-]")), (name,)) for name in exact if name != "text_encoder"]
+        self.named: list[tuple[re.Pattern[str], tuple[str, ...]]] = [
+            (_word(name.replace("_", "[ _-]")), (name,)) for name in exact if name != "text_encoder"
+        ]
         self.named.append((_word("text_encoder"), ("text_encoder",)))
         if "transformer_2" in components:
             self.named.append((_word("transformer"), ("transformer",)))

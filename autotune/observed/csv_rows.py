@@ -27,7 +27,8 @@ COLUMNS = (
 """Columns that are read; others are ignored and named in a note."""
 
 _REQUIRED = ("gpu", "model")
-_FIGURES = ("latency_s", "peak_vram", "oom")
+_MEASURED = ("latency_s", "peak_vram")
+_FIGURES = (*_MEASURED, "oom")
 # Programs that fill gaps with NaN write whole numbers with a point.
 _WHOLE = ("layers", "steps", "prefetch", "resident", "width", "height", "frames", "forwards_per_step", "tp_size")
 _POINT_ZERO = re.compile(r"([0-9]{1,9})\.0+")
@@ -86,9 +87,9 @@ def parse_rows(text: str, file_name: str) -> TableRows:
     separator = _choose_separator(next((line for line in text.splitlines() if line.strip()), ""))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     records = _read_records(reader)
-    first = next((cells for cells in records if isinstance(cells, str) or any(cell.strip() for cell in cells)), [])
-    header = [] if isinstance(first, str) else [_normalise(cell) for cell in first]
-    notes = _check_header(header, file_name)
+    first = next((cells for cells in records if isinstance(cells, str) or any(map(str.strip, cells))), [])
+    header = _Header([] if isinstance(first, str) else first, separator)
+    notes = header.check(file_name)
     rows: list[TableRow] = []
     refused: list[Refused] = []
     for number, cells in enumerate(records, start=1):
@@ -96,18 +97,85 @@ def parse_rows(text: str, file_name: str) -> TableRows:
         if isinstance(cells, str):
             refused.append(Refused(name=f"row {number}", where=where, reason=Reason.UNREADABLE, text=cells))
             continue
-        if not any(cell.strip() for cell in cells):
+        if not any(map(str.strip, cells)):
             continue
-        if [_normalise(cell) for cell in cells] == header:
+        if cells == header.written:
             notes.append(f"{where}: the header once more, passed over")
             continue
-        row = _build_row(header, cells, number, where)
-        problem = _find_problem(header, cells, separator)
+        row = header.build_row(cells, number, where)
+        problem = header.find_problem(cells)
         if problem:
             refused.append(Refused(name=row.name, where=where, reason=Reason.UNREADABLE, text=problem))
         else:
             rows.append(row)
     return TableRows(rows=tuple(rows), refused=tuple(refused), notes=tuple(notes))
+
+
+class _Header:
+    """The columns of a file and what they mean for its rows."""
+
+    def __init__(self, written: list[str], separator: str) -> None:
+        self.written = written
+        self._separator = separator
+        self._columns = [_normalise(cell) for cell in written]
+        self._places = {column: self._columns.index(column) for column in self._columns if column in COLUMNS}
+        self._repeated = {
+            column: [place for place, name in enumerate(self._columns) if name == column]
+            for column in self._places
+            if self._columns.count(column) > 1
+        }
+
+    def check(self, file_name: str) -> list[str]:
+        """Notes about the columns.
+
+        Raises:
+            InputError: columns are missing that every row needs.
+        """
+        missing = [column for column in _REQUIRED if column not in self._places]
+        if missing or not any(column in self._places for column in _FIGURES):
+            lacks = f"lacks {', '.join(missing)}" if missing else f"has none of {', '.join(_FIGURES)}"
+            others = ", ".join(column for column in COLUMNS if column not in (*_REQUIRED, *_FIGURES))
+            raise InputError(
+                f"{file_name} has no usable header: it {lacks}; a table needs gpu, model and one of "
+                f"{', '.join(_FIGURES)}, and may have {others}"
+            )
+        unknown = [column or "(no name)" for column in self._columns if column not in COLUMNS]
+        return [f"{file_name}: columns that are not read: {shorten(', '.join(unknown), 300)}"] if unknown else []
+
+    def build_row(self, cells: list[str], number: int, where: str) -> TableRow:
+        """The row with ``cells``; columns that it is too short for are empty."""
+        found = {column: _clean(column, cells[place]) for column, place in self._places.items() if place < len(cells)}
+        name = shorten(" ".join(found.get("id", "").split()), 60) or f"row {number}"
+        return TableRow(name=name, where=where, cells=found)
+
+    def find_problem(self, cells: list[str]) -> str:
+        """Why the cells of a row cannot be trusted; empty where they can."""
+        if len(cells) != len(self._columns):
+            is_short = len(cells) < len(self._columns)
+            what = "the row is cut off" if is_short else "quote cells that contain the separator"
+            return f"it has {len(cells)} cells and the header {len(self._columns)}: {what}"
+        spilled = next((cell for cell in cells if cell.count("\n") > 2 and cell.count(self._separator) > 2), None)
+        if spilled is not None:
+            return f"a quotation mark is not closed: {shorten(spilled)!r} holds the rows that follow"
+        for column, places in self._repeated.items():
+            values = sorted({cells[place].strip() for place in places})
+            if len(values) > 1:
+                said = " and ".join(repr(shorten(value)) for value in values)
+                return f"the column {column} stands there more than once and says {said}"
+        if self._separator == ";":
+            figures = (cells[place].strip() for column, place in self._places.items() if column in _MEASURED)
+            comma = next((cell for cell in figures if re.fullmatch(r"[0-9]+,[0-9]+", cell)), None)
+            if comma is not None:
+                return f"{comma!r} may be a decimal comma or a thousands separator: write a decimal point"
+        return ""
+
+
+def _clean(column: str, cell: str) -> str:
+    text = cell.strip()
+    if column not in _MEASURED and text.casefold() in _EMPTY:
+        return ""
+    whole = _POINT_ZERO.fullmatch(text) if column in _WHOLE else None
+    return whole[1] if whole else text
 
 
 def _read_records(reader: Iterator[list[str]]) -> Iterator[list[str] | str]:
@@ -128,49 +196,3 @@ def _choose_separator(header: str) -> str:
 
 def _normalise(cell: str) -> str:
     return re.sub(r"[\s-]+", "_", cell.strip().strip('"').casefold())
-
-
-def _check_header(header: list[str], file_name: str) -> list[str]:
-    missing = [column for column in _REQUIRED if column not in header]
-    if missing or not any(column in header for column in _FIGURES):
-        wanted = ", ".join(missing) if missing else f"none of {', '.join(_FIGURES)}"
-        raise InputError(
-            f"{file_name} has no usable header: {'it lacks ' if missing else 'it has '}{wanted}; a table needs gpu, model "
-            f"and one of {', '.join(_FIGURES)}, and may have {', '.join(c for c in COLUMNS if c not in _REQUIRED)}"
-        )
-    notes = []
-    unknown = [column or "(no name)" for column in header if column not in COLUMNS]
-    if unknown:
-        notes.append(f"{file_name}: columns that are not read: {shorten(', '.join(unknown), 300)}")
-    return notes
-
-
-def _build_row(header: list[str], cells: list[str], number: int, where: str) -> TableRow:
-    found: dict[str, str] = {}
-    for column, cell in zip(header, cells, strict=False):
-        if column in COLUMNS and not found.get(column):
-            text = "" if cell.strip().casefold() in _EMPTY and column not in _FIGURES else cell.strip()
-            whole = _POINT_ZERO.fullmatch(text) if column in _WHOLE else None
-            found[column] = whole[1] if whole else text
-    name = shorten(" ".join(found.get("id", "").split()), 60) or f"row {number}"
-    return TableRow(name=name, where=where, cells=found)
-
-
-def _find_problem(header: list[str], cells: list[str], separator: str) -> str:
-    """Why the cells of a row cannot be trusted; empty where they can."""
-    if len(cells) != len(header):
-        what = "the row is cut off" if len(cells) < len(header) else "quote cells that contain the separator"
-        return f"it has {len(cells)} cells and the header {len(header)}: {what}"
-    spilled = next((cell for cell in cells if cell.count("\n") > 2 and cell.count(separator) > 2), None)
-    if spilled is not None:
-        return f"a quotation mark is not closed: {shorten(spilled)!r} holds the rows that follow"
-    for column in set(header):
-        values = {cell.strip() for name, cell in zip(header, cells, strict=True) if name == column and column in COLUMNS}
-        if len(values) > 1:
-            return f"the column {column} stands there more than once and says {' and '.join(sorted(map(shorten, values)))}"
-    if separator == ";":
-        figures = {name: cell.strip() for name, cell in zip(header, cells, strict=True) if name in _FIGURES}
-        comma = next((cell for cell in figures.values() if re.fullmatch(r"[0-9]+,[0-9]+", cell)), None)
-        if comma is not None:
-            return f"{comma!r} may be a decimal comma or a thousands separator: write a decimal point"
-    return ""

@@ -18,17 +18,21 @@ from autotune.observed.refusal import RowRefusedError
 from runtime.errors import InputError
 from runtime.units import GIB
 
-_COUNT = re.compile(r"\s*([0-9]{1,4})\s*(?:of\s+[0-9]{1,4}\s*)?[x×]\s*", re.IGNORECASE)
-_PART_OF_SEVERAL = re.compile(r"\s*[0-9]+\s+of\s+[0-9]+\s*[x×]", re.IGNORECASE)
+_COUNT = re.compile(r"\s*([0-9]{1,4})\s*(?:of\s+[0-9]{1,4}\s*)?[x\u00d7]\s*", re.IGNORECASE)
+_PART_OF_SEVERAL = re.compile(r"\s*[0-9]+\s+of\s+[0-9]+\s*[x\u00d7]", re.IGNORECASE)
 _GPUS = re.compile(r"(?:([0-9]{1,4})|(multi))[ -]?GPUs?\b", re.IGNORECASE)
-_COUNT_BY_KIND = re.compile(r"([0-9]+) GPUs? for (videos?|images?)\b[^)]*?([0-9]+) for (videos?|images?)", re.IGNORECASE)
+_COUNT_BY_KIND = re.compile(
+    r"([0-9]+) GPUs? for (videos?|images?)\b[^)]*?([0-9]+) for (videos?|images?)", re.IGNORECASE
+)
 _SHARING = re.compile(
     r"(?<![A-Za-z])(TP|USP|SP|DP|PP|EP|CP|CFG|FSDP|HSDP|Ulysses|Ring|U)(?![A-Za-z])(?:[ =-]?([0-9]{1,3}))?"
     r"(?:\s*[x+](?=[A-Z]))?",
     re.IGNORECASE,
 )
 _NAMED_ALONE = frozenset({"FSDP", "HSDP", "USP", "ULYSSES"})
-_JOINED = re.compile(r"(?<=[0-9])\s*[x+]\s*(?=(?:TP|USP|SP|DP|PP|EP|CP|CFG|FSDP|HSDP|Ulysses|Ring|U)[0-9])", re.IGNORECASE)
+_JOINED = re.compile(
+    r"(?<=[0-9])\s*[x+]\s*(?=(?:TP|USP|SP|DP|PP|EP|CP|CFG|FSDP|HSDP|Ulysses|Ring|U)[0-9])", re.IGNORECASE
+)
 _OTHER_CARD = re.compile(r"\b(laptop|mobile|max-?q|notebook|vgpu|mig|proxy)\b", re.IGNORECASE)
 _NOISE = re.compile(r"\b(fp16|bf16|hbm[0-9]?[a-z]?|gddr[0-9]x?)\b", re.IGNORECASE)
 _SIZE = re.compile(rf"\b({NUMBER})\s?(?:GiB|GB|G)\b", re.IGNORECASE)

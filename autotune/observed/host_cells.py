@@ -1,7 +1,7 @@
 """Host memory of a row: the cells ``host_memory``, ``pin``, ``gpu``, ``vram_gib`` and ``notes``. Pure.
 
-In free text ``32 GB host`` is 32 GiB: memory is sold and capped in powers of two, and the public rows of a 32 GB host are
-described as 32 GiB by their source. In its own column a size is read as everywhere else: ``64GB`` is 64 * 10^9.
+In free text ``32 GB host`` is 32 GiB: memory is sold and capped in powers of two, and the source of the public rows
+with a 32 GB host calls it 32 GiB. In its own column a size is read as everywhere else: ``64GB`` is 64 * 10^9.
 """
 
 from __future__ import annotations

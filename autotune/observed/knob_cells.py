@@ -1,4 +1,4 @@
-"""Prefetch size, resident layers and policy as tables have them: ``1 (default)``, ``0.2 (10 of 50)``, ``leading``. Pure."""
+"""Prefetch size, resident layers and policy as tables have them: ``1 (default)``, ``0.2 (10 of 50)``. Pure."""
 
 from __future__ import annotations
 

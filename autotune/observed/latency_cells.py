@@ -1,10 +1,10 @@
 """The latencies of a row, from the cells ``latency_s``, ``latency_scope`` and ``notes``. Pure.
 
-Notes are read in three patterns only: ``decode 9.4 s``, ``denoise 141.2 s`` and ``request ~235 s`` (also ``end-to-end``,
-``E2E``, ``inference total``, ``server inference``); a figure followed by ``INVALID`` is not used. Text-encode times in
-notes are not read: the server's stage clocks do not wait for the device (``runtime/utils/perf_logger.py``: unless
-``SGLANG_DIFFUSION_SYNC_STAGE_PROFILING=1``), so that a stage which hands tensors on is timed short and the next one that
-waits is timed long.
+Notes are read in three patterns only: ``decode 9.4 s``, ``denoise 141.2 s`` and ``request ~235 s`` (also
+``end-to-end``, ``E2E``, ``inference total``, ``server inference``); a figure followed by ``INVALID`` is not used.
+Text-encode times in notes are not read: the server's stage clocks do not wait for the device (``perf_logger.py``:
+unless ``SGLANG_DIFFUSION_SYNC_STAGE_PROFILING=1``), so that a stage which hands tensors on is timed short and the next
+one that waits is timed long.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _REFUSED_SCOPES = (
         "the time of something other than one request",
     ),
 )
+_NOT_NAMED = "of one component, which the row does not name"
+_UNKNOWN_PART = "no part of a request that is known: write whole request, denoise, decode, per step or component stage"
 _STEP = re.compile(r"per step|s/step|s/it\b|step time|step median|per iteration", re.IGNORECASE)
 _DOWN = re.compile(r"\bd2h\b|swap-?out|move[ -]down", re.IGNORECASE)
 _ONE_COMPONENT = re.compile(r"component (?:stage|pass|use)", re.IGNORECASE)
@@ -116,37 +118,26 @@ def read_latencies(
         for part, seconds in found.items()
         if seconds > 0
     )
-    return StatedLatencies(
-        latencies=latencies, dropped=tuple(dropped), assumed=tuple(assumed), caveats=tuple(caveats)
-    )
+    return StatedLatencies(latencies=latencies, dropped=tuple(dropped), assumed=tuple(assumed), caveats=tuple(caveats))
 
 
 def _read_scope(entry: CatalogEntry, named: tuple[str, ...], scope: str) -> _Part | str:
     """The part that ``scope`` names, or why its time cannot be compared."""
     words = re.sub(r"\([^)]*\)", " ", scope)
-    if _STEP.search(words):
-        return _Part(Scope.STEP, list_denoisers(entry)[0])
-    if _DOWN.search(words):
-        return _one_component(named, Scope.MOVE_DOWN)
-    for pattern, why in _REFUSED_SCOPES:
-        if pattern.search(words):
-            return why
-    if _ONE_COMPONENT.search(words):
-        return _Part(Scope.USE, "+".join(named)) if named else "of a component that the row does not name"
-    for pattern, component in (
-        (_DENOISE, "+".join(list_denoisers(entry))),
-        (_DECODE, find_picture_vae(entry)),
-        (_ENCODE, "+".join(list_text_encoders(entry))),
-    ):
-        if pattern.search(words):
-            return _Part(Scope.USE, component)
-    if not words.strip() or _REQUEST.search(words):
+    denoisers = list_denoisers(entry)
+    parts = (
+        (_STEP, _Part(Scope.STEP, denoisers[0])),
+        (_DOWN, _Part(Scope.MOVE_DOWN, named[0]) if len(named) == 1 else _NOT_NAMED),
+        *_REFUSED_SCOPES,
+        (_ONE_COMPONENT, _Part(Scope.USE, "+".join(named)) if named else _NOT_NAMED),
+        (_DENOISE, _Part(Scope.USE, "+".join(denoisers))),
+        (_DECODE, _Part(Scope.USE, find_picture_vae(entry))),
+        (_ENCODE, _Part(Scope.USE, "+".join(list_text_encoders(entry)))),
+        (_REQUEST, _Part(Scope.REQUEST)),
+    )
+    if not words.strip():
         return _Part(Scope.REQUEST)
-    return "no part of a request that is known: write whole request, denoise, decode, per step or component stage"
-
-
-def _one_component(named: tuple[str, ...], scope: Scope) -> _Part | str:
-    return _Part(scope, named[0]) if len(named) == 1 else "of one component, which the row does not name"
+    return next((part for pattern, part in parts if pattern.search(words)), _UNKNOWN_PART)
 
 
 def _read_notes(entry: CatalogEntry, notes: str) -> list[tuple[_Part, float]]:

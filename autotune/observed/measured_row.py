@@ -1,8 +1,8 @@
 """One row of a measurement table becomes observations, or the reason why it cannot. Pure.
 
 What a row is of comes first (server, model, cards), then what was measured, then what that depends on (request,
-placements, host). No row is known by its id: the rules are about words, units and patterns, and a table of a user has the
-same columns.
+placements, host). No row is known by its id: the rules are about words, units and patterns, and a table of a user has
+the same columns.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from autotune.catalog.entry import CatalogEntry
 from autotune.observed.component_words import list_denoisers
 from autotune.observed.csv_rows import TableRow
 from autotune.observed.host_cells import StatedHost, read_host
-from autotune.observed.observation import Observation, ObservedLatency, Reason, Scope, Setup
+from autotune.observed.observation import Observation, Reason, Scope, Setup
 from autotune.observed.placement_cells import StatedPlacement, read_placement
 from autotune.observed.quantities import NUMBER, parse_count, read_number
 from autotune.observed.refusal import RowRefusedError
 from autotune.observed.request_cells import StatedRequest, read_request
-from autotune.observed.row_figures import Figures, find_step_latency, read_figures
+from autotune.observed.row_figures import Figures, read_figures
 from autotune.observed.row_subject import Subject, read_subject
 from autotune.observed.server_changes import TILE_BATCH_MODELS, choose_recipe, list_caveats
 from autotune.observed.server_names import Period, read_period
@@ -66,9 +67,7 @@ def _read(row: TableRow, model: str | None) -> RowResult:
     request = read_request(
         subject.entry, cells, needs_size=figures.depends_on_size, needs_steps=figures.depends_on_steps
     )
-    placement = read_placement(
-        subject.entry, cells, subject.model_rest, is_of_one_use=not figures.is_of_server
-    )
+    placement = read_placement(subject.entry, cells, subject.model_rest, is_of_one_use=not figures.is_of_server)
     setup, caveats = _build_setup(cells, subject, figures, request, host, period)
     observation = Observation(
         name=row.name,
@@ -83,7 +82,7 @@ def _read(row: TableRow, model: str | None) -> RowResult:
         assumed=_list_assumed(subject, figures, request, placement, host),
         caveats=(*caveats, *figures.latencies.caveats, *figures.peak.caveats, *request.caveats),
     )
-    return RowResult((observation, *_read_compared(observation, cells.get("notes", ""))), figures.unused)
+    return RowResult((observation, *_read_compared(observation, subject.entry, cells.get("notes", ""))), figures.unused)
 
 
 def _build_setup(
@@ -137,33 +136,25 @@ def _list_assumed(
     return tuple(dict.fromkeys(text for group in groups for text in group if text))
 
 
-def _read_compared(observation: Observation, notes: str) -> tuple[Observation, ...]:
+def _read_compared(observation: Observation, entry: CatalogEntry, notes: str) -> tuple[Observation, ...]:
     """The run beside this one that its notes give the step of, as ``10 resident layers beat 0 (10.4 vs 11.6 s/step)``.
 
     It counts where the other count and the other time of that sentence are those of the row.
     """
     match = _COUNTS_COMPARED.search(notes)
-    step_s = find_step_latency(observation.latencies)
-    if match is None or step_s is None or read_number(match[4]) != step_s:
+    step = next((latency for latency in observation.latencies if latency.scope is Scope.STEP), None)
+    if match is None or step is None or read_number(match[4]) != step.seconds:
         return ()
-    found: list[str] = []
-    replaced = False
-    for setting in observation.settings:
-        component, _, count = setting.partition(".resident=")
-        is_it = count == str(int(match[2])) and not replaced and ".resident=" in setting
-        found.append(f"{component}.resident={int(match[1])}" if is_it else setting)
-        replaced = replaced or is_it
-    latency = ObservedLatency(
-        seconds=read_number(match[3]),
-        scope=Scope.STEP,
-        component=next(latency.component for latency in observation.latencies if latency.scope is Scope.STEP),
-    )
+    counts = {f"{name}.resident={int(match[2])}": f"{name}.resident={int(match[1])}" for name in list_denoisers(entry)}
+    settings = tuple(counts.get(setting, setting) for setting in observation.settings)
+    if settings == observation.settings:
+        return ()
     other = replace(
         observation,
         name=f"{observation.name} ({int(match[1])} resident)",
-        settings=tuple(found),
-        latencies=(latency,),
+        settings=settings,
+        latencies=(replace(step, seconds=read_number(match[3])),),
         peak=None,
         ran_out=False,
     )
-    return (other,) if replaced else ()
+    return (other,)

@@ -7,7 +7,7 @@ from pathlib import Path
 from autotune.catalog.registry import find_model
 from autotune.observed.csv_rows import load_rows
 from autotune.observed.measured_row import read_row
-from autotune.observed.observation import ObservedRuns, Refused
+from autotune.observed.observation import Observation, ObservedRuns, Refused
 from autotune.observed.refusal import RowRefusedError
 
 
@@ -24,7 +24,8 @@ def read_measurement_table(path: str | Path, model: str | None = None) -> Observ
     """
     wanted = None if model is None else find_model(model).name
     table = load_rows(path)
-    observations, refused, notes = [], list(table.refused), list(table.notes)
+    observations: list[Observation] = []
+    refused, notes = list(table.refused), list(table.notes)
     for row in table.rows:
         try:
             result = read_row(row, wanted)

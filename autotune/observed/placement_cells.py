@@ -1,4 +1,4 @@
-"""Where the weights of a row's components were: the cells ``component``, ``prefetch``, ``resident`` and ``policy``. Pure.
+"""Where the weights of a row were: the cells ``component``, ``prefetch``, ``resident`` and ``policy``. Pure.
 
 The component cell is read clause by clause (``DiT+TE layerwise, VAE resident``). The three knob cells are of the
 diffusion transformer where the cell names it or nothing, else of what it names. What no cell places is where ``Base``
@@ -22,7 +22,8 @@ from runtime.residency import Mode
 _ALL_RESIDENT = re.compile(r"\ball resident\b|\beverything resident\b|\bno offload\b", re.IGNORECASE)
 _STREAMS = re.compile(r"\b(?:layer-?wise|streamed|streams|streaming|mapped)\b", re.IGNORECASE)
 _MOVES = re.compile(
-    r"\b(?:cpu|component|model|whole[ -]component|sequential)[ _-](?:cpu[ _-])?offload|\bwhole-component\b", re.IGNORECASE
+    r"\b(?:cpu|component|model|whole[ -]component|sequential)[ _-](?:cpu[ _-])?offload|\bwhole-component\b",
+    re.IGNORECASE,
 )
 _RESIDENT = re.compile(r"\bresident\b", re.IGNORECASE)
 _COUNT = re.compile(r"\b([a-z_0-9]+)=([0-9]{1,4})\b", re.IGNORECASE)
@@ -130,13 +131,14 @@ def _apply_knobs(found: _Found, knobs: Knobs, targets: tuple[str, ...]) -> None:
                 f"the component cell makes {name} {stated} and the knob cells make it {mode}: keep one of them",
             )
         found.modes[name] = mode
-        if mode is Mode.LAYERWISE_OFFLOAD and knobs.resident is not None:
-            if found.counts.setdefault(name, knobs.resident) != knobs.resident:
-                raise RowRefusedError(
-                    Reason.NOT_EXPRESSIBLE,
-                    f"{found.counts[name]} resident layers of {name} in the component cell and {knobs.resident} in "
-                    "their own: keep one of them",
-                )
+        if mode is not Mode.LAYERWISE_OFFLOAD or knobs.resident is None:
+            continue
+        if found.counts.setdefault(name, knobs.resident) != knobs.resident:
+            raise RowRefusedError(
+                Reason.NOT_EXPRESSIBLE,
+                f"{found.counts[name]} resident layers of {name} in the component cell and {knobs.resident} in their "
+                "own: keep one of them",
+            )
 
 
 def _list_settings(entry: CatalogEntry, found: _Found, knobs: Knobs, targets: tuple[str, ...]) -> tuple[str, ...]:

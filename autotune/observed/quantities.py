@@ -1,4 +1,4 @@
-"""Figures as people write them: ``26,204``, ``~18``, ``300-370``, ``<=12``, ``9.4 s``, ``12.4-12.6 (12,583 MiB)``. Pure.
+"""Figures as people write them: ``26,204``, ``~18``, ``300-370``, ``<=12``, ``9.4 s``, ``22.3 (22,827 MiB)``. Pure.
 
 A figure is one number or one range, with what it may carry: a sign of approximation or of a bound before it, a unit
 after it, a remark in parentheses at the end. The middle stands for a range. A comma groups three digits; one that
@@ -23,11 +23,11 @@ MOST_TEXT = 2000
 """Longer cells are refused: nobody writes them, and they are slow to search."""
 
 _FIGURE = re.compile(
-    rf"(?P<prefix>~|≈|<=|≤|<|about|circa|ca\.)?\s*(?P<low>{NUMBER})(?:\s*[-–]\s*(?P<high>{NUMBER}))?"
+    rf"(?P<prefix>~|≈|<=|≤|<|about|circa|ca\.)?\s*(?P<low>{NUMBER})(?:\s*[-\u2013]\s*(?P<high>{NUMBER}))?"
     r"\s*(?P<unit>[A-Za-z]{1,8}(?:/[A-Za-z]{1,5})?)?\s*(?P<remark>\(.*\))?",
     re.DOTALL,
 )
-_SIGNED = re.compile(r"[+\-−]\s*[0-9.]")
+_SIGNED = re.compile(r"[+\-\u2212]\s*[0-9.]")
 _BOUNDS = frozenset({"<=", "≤", "<"})
 _SECONDS = {"": 1.0, "s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "min": 60.0}
 

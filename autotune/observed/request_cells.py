@@ -1,4 +1,4 @@
-"""The request of a row: its canvas, frames and steps, from the cells ``workload`` and ``steps`` and their columns. Pure.
+"""The request of a row: its size, frames and steps, from the cells ``workload`` and ``steps`` and their columns. Pure.
 
 What a row does not say is taken from the catalog's default request and listed in ``assumed``. Nothing is taken where
 the row describes another request without its size (``short request``), nor for a video of unknown size where the
@@ -26,7 +26,7 @@ SIGMA_POINT_MODELS = frozenset({minimax_h3.H3.name})
 """Models whose steps are points of a schedule, one more than its forwards."""
 
 _FRAMES_PER_SECOND = {minimax_h3.H3.name: minimax_h3.FRAMES_PER_SECOND, ltx_2.LTX_2.name: ltx_2.FRAMES_PER_SECOND}
-_SIZE = re.compile(r"(?<![0-9])([0-9]{2,5})\s?[x×]\s?([0-9]{2,5})(?![0-9])")
+_SIZE = re.compile(r"(?<![0-9])([0-9]{2,5})\s?[x\u00d7]\s?([0-9]{2,5})(?![0-9])")
 _LINES = re.compile(r"(?<![0-9])([0-9]{3,4})p\b", re.IGNORECASE)
 _FRAMES = re.compile(r"(?<![0-9.])([0-9]{1,5})\s?(?:f|frames?)\b", re.IGNORECASE)
 _SECONDS = re.compile(r"(?<![0-9.])([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?(?:s|sec|seconds?)\b", re.IGNORECASE)
@@ -59,7 +59,9 @@ class StatedRequest:
     caveats: tuple[str, ...] = ()
 
 
-def read_request(entry: CatalogEntry, cells: Mapping[str, str], *, needs_size: bool, needs_steps: bool) -> StatedRequest:
+def read_request(
+    entry: CatalogEntry, cells: Mapping[str, str], *, needs_size: bool, needs_steps: bool
+) -> StatedRequest:
     """The request that the cells of a row describe.
 
     Args:
@@ -95,7 +97,9 @@ def read_request(entry: CatalogEntry, cells: Mapping[str, str], *, needs_size: b
     assumed.append(f"not stated and taken from the default request of {entry.name}: {', '.join(missing)}")
     workload = _build(entry, width=size[0], height=size[1], frames=frames, steps=steps)
     pictures = _PICTURES_IN.search(text)
-    caveats = (f"the request was {pictures[0]}: it began from pictures, the simulated one from text",) if pictures else ()
+    caveats = (
+        (f"the request was {pictures[0]}: it began from pictures, the simulated one from text",) if pictures else ()
+    )
     return StatedRequest(workload=workload, assumed=tuple(assumed), caveats=caveats)
 
 
@@ -106,7 +110,8 @@ def _read_size(entry: CatalogEntry, cells: Mapping[str, str], text: str) -> tupl
     sizes = list(dict.fromkeys((int(match[1]), int(match[2])) for match in _SIZE.finditer(text)))
     if len(sizes) > 1:
         raise RowRefusedError(
-            Reason.NOT_EXPRESSIBLE, f"workload is {shorten(text)!r}: one request has one size; give each run its own row"
+            Reason.NOT_EXPRESSIBLE,
+            f"workload is {shorten(text)!r}: one request has one size; give each run its own row",
         )
     if sizes:
         return sizes[0]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from autotune.observed.component_words import find_picture_vae, list_denoisers, list_text_encoders
 from autotune.observed.host_cells import StatedHost
 from autotune.observed.latency_cells import StatedLatencies, invalidate, read_latencies
-from autotune.observed.observation import ObservedLatency, Reason, Scope
+from autotune.observed.observation import Reason, Scope
 from autotune.observed.peak_cells import StatedPeak, read_peak
 from autotune.observed.quantities import shorten
 from autotune.observed.refusal import RowRefusedError
@@ -118,8 +118,3 @@ def _read_ran_out(text: str) -> bool:
     if _DID_NOT.match(text):
         return False
     raise RowRefusedError(Reason.UNREADABLE, f"oom is {shorten(text)!r}: write yes or no")
-
-
-def find_step_latency(latencies: tuple[ObservedLatency, ...]) -> float | None:
-    """Seconds of one step, where they were observed."""
-    return next((latency.seconds for latency in latencies if latency.scope is Scope.STEP), None)

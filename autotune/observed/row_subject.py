@@ -130,7 +130,9 @@ def _check_work(component: str, oom: str) -> None:
             Reason.NOT_EXPRESSIBLE, f"{skips[0]} changes what is computed or placed from run to run: measure without it"
         )
     if re.search(r"\bhost\b", oom, re.IGNORECASE):
-        raise RowRefusedError(Reason.NOT_EXPRESSIBLE, f"it ran out of host memory ({shorten(oom)!r}), not of the card's")
+        raise RowRefusedError(
+            Reason.NOT_EXPRESSIBLE, f"it ran out of host memory ({shorten(oom)!r}), not of the card's"
+        )
     if re.search(r"\bload", oom, re.IGNORECASE):
         raise RowRefusedError(
             Reason.NOT_EXPRESSIBLE, f"it ran out while loading ({shorten(oom)!r}), which is not modelled"
