@@ -22,6 +22,9 @@ DETERMINED_RATIO = 0.5
 SENSITIVE_RATIO = 1e-4
 """A factor that changes no figure by more than this share, one standard deviation up, is not in the runs at all."""
 
+DRAWS = 64
+"""How many joint draws a calibration keeps."""
+
 PEAK_NOISE = 0.005
 """Repeats of one configuration have the same peak within 0.06 % (23,376 and 23,362 MiB, PM026 to PM029); counters that
 sample miss a little more."""
@@ -91,6 +94,7 @@ class Calibration:
         factors: all that were fitted, those of times first.
         values: every factor's most probable value; one that the runs say nothing about follows those that it shares
             something with.
+        draws: factors as the runs allow them, each as probable as the others; for forecasts with bounds.
         residuals: every observed figure.
         uncertainty: of all factors, those that the runs say nothing about included.
         noise_ratio: standard deviation of the observed times around the fitted ones.
@@ -98,6 +102,7 @@ class Calibration:
 
     factors: tuple[FittedFactor, ...]
     values: dict[str, float]
+    draws: tuple[dict[str, float], ...]
     residuals: tuple[Residual, ...]
     uncertainty: Uncertainty
     noise_ratio: float
@@ -119,6 +124,7 @@ def calibrate(cases: Sequence[Case], prior: Uncertainty) -> Calibration:
     return Calibration(
         factors=tuple(factor for part in parts for factor in part.factors),
         values=values,
+        draws=_draw(values, parts),
         residuals=residuals,
         uncertainty=uncertainty,
         noise_ratio=times.estimate.noise if times is not None else prior.repeat_ratio,
@@ -285,3 +291,16 @@ def _join(prior: Uncertainty, parts: Sequence[_Part], noise: float | None) -> tu
         sources=sources,
     )
     return {name: float(value) for name, value in zip(prior.names, values, strict=True)}, uncertainty
+
+
+def _draw(values: Mapping[str, float], parts: Sequence[_Part]) -> tuple[dict[str, float], ...]:
+    """Evenly spaced samples of every part, joined; what no run says anything about stays at its value."""
+    draws = []
+    for index in range(DRAWS):
+        draw = dict(values)
+        for part in parts:
+            samples = part.estimate.samples
+            sample = samples[(index * len(samples)) // DRAWS]
+            draw |= {name: float(value) for name, value in zip(part.names, sample, strict=True)}
+        draws.append(draw)
+    return tuple(draws)
