@@ -9,6 +9,7 @@ from __future__ import annotations
 import typer
 
 from autotune.cli.commands import (
+    calibrate,
     conformance,
     devices,
     doctor,
@@ -42,6 +43,7 @@ app.command("search")(search.search)
 app.command("simulate")(simulate.simulate)
 app.command("table")(table.table)
 app.command("run")(run_plan)
+app.command("calibrate")(calibrate.calibrate)
 app.command("verify")(verify.verify)
 app.command("explain")(explain.explain)
 app.command("export")(export.export)

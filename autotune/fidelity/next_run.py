@@ -31,11 +31,13 @@ class NextRun:
     Attributes:
         factor: what the runs so far do not determine.
         run: the run in words; empty when none of those looked at would determine it.
+        like: the observed run that it is like in all else.
         sd, sd_then: the factor's standard deviation now, and after that run.
     """
 
     factor: str
     run: str
+    like: str
     sd: float
     sd_then: float
 
@@ -79,6 +81,7 @@ def _choose(
     return NextRun(
         factor=factor.name,
         run=candidates[best].text if helps else "",
+        like=candidates[best].case.observation.name,
         sd=factor.sd,
         sd_then=sds[best] if helps else factor.sd,
     )

@@ -126,9 +126,9 @@ def _read_scope(entry: CatalogEntry, named: tuple[str, ...], scope: str) -> _Par
     words = re.sub(r"\([^)]*\)", " ", scope)
     denoisers = list_denoisers(entry)
     parts = (
+        *_REFUSED_SCOPES,
         (_STEP, _Part(Scope.STEP, denoisers[0])),
         (_DOWN, _Part(Scope.MOVE_DOWN, named[0]) if len(named) == 1 else _NOT_NAMED),
-        *_REFUSED_SCOPES,
         (_ONE_COMPONENT, _Part(Scope.USE, "+".join(named)) if named else _NOT_NAMED),
         (_DENOISE, _Part(Scope.USE, "+".join(denoisers))),
         (_DECODE, _Part(Scope.USE, find_picture_vae(entry))),

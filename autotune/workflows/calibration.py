@@ -1,0 +1,179 @@
+"""Calibrates a set-up from observed runs, and says what that means for runs that were not used and for other plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from autotune.fidelity.calibrated_profile import build_calibrated_profile
+from autotune.fidelity.calibration import Calibration, calibrate
+from autotune.fidelity.case import Case, Ground
+from autotune.fidelity.forecast import forecast_residents
+from autotune.fidelity.next_run import suggest_runs
+from autotune.fidelity.passes import find_denoisers, forwards_per_step, with_forwards
+from autotune.fidelity.prior import derive_uncertainty
+from autotune.fidelity.report import CalibrationReport, HeldOut
+from autotune.model_facts import ModelFacts
+from autotune.observed.observation import ObservedRuns, Refused
+from autotune.profile import Profile
+from autotune.workflows.observed_runs import LoadFacts, build_cases
+from autotune.workload import Workload
+from runtime.engines.registry import DEFAULT_ENGINE
+from runtime.errors import InputError
+
+Notify = Callable[[str], None]
+
+
+def calibrate_runs(
+    runs: ObservedRuns,
+    load_facts: LoadFacts,
+    *,
+    only: Sequence[str] = (),
+    workload: Workload | None = None,
+    profile: Profile | None = None,
+    engine: str = DEFAULT_ENGINE,
+    notify: Notify = lambda _: None,
+) -> CalibrationReport:
+    """Fit ``runs``, all of one model and device.
+
+    Args:
+        runs: what was observed.
+        load_facts: reads the model.
+        only: names of the runs to fit; the others are predicted and compared. Empty for all.
+        workload: request of the profile that comes out; None for that of the first run.
+        profile: what is calibrated instead of datasheet figures, such as measured ones.
+        engine: whose behaviour is simulated.
+        notify: told of each step.
+
+    Raises:
+        InputError: a name that no run has, or no run that can be used.
+    """
+    notify("reading the model")
+    built = build_cases(runs.observations, load_facts, profile, engine)
+    refused = (*runs.refused, *built.refused)
+    fitted, held_out = _choose(built.cases, only)
+    if not fitted:
+        raise InputError(_nothing_left(refused, only))
+    first = fitted[0]
+    setup = first.observation.setup
+    device = built.devices[setup.device]
+    prior = (profile.uncertainty if profile is not None else None) or derive_uncertainty(
+        first.ground.facts, first.ground.rates, device
+    )
+    notify("fitting")
+    calibration = calibrate(fitted, prior)
+    notify("looking at what the runs leave open")
+    ground = _ground_of(first, workload, load_facts)
+    base = Profile(facts=ground.facts, rates=ground.rates, context_bytes=ground.context_bytes, device=device)
+    names = [case.observation.name for case in fitted]
+    calibrated = build_calibrated_profile(base, calibration, names)
+    return CalibrationReport(
+        device=device,
+        engine=engine,
+        runs=tuple(case.observation for case in fitted),
+        held_out_runs=tuple(case.observation for case in held_out),
+        calibration=calibration,
+        layer_s=_list_layer_times(calibrated.facts),
+        held_out=tuple(_hold_out(held_out, calibration)),
+        forecasts=forecast_residents(first, calibration) if _denoises(first.ground.facts) else None,
+        next_runs=suggest_runs(fitted, calibration),
+        refused=refused,
+        notes=(*runs.notes, *_list_notes(fitted, held_out)),
+        profile=calibrated,
+    )
+
+
+def _choose(cases: Sequence[Case], only: Sequence[str]) -> tuple[list[Case], list[Case]]:
+    names = {case.observation.name for case in cases}
+    if missing := [name for name in only if name not in names]:
+        raise InputError(
+            f"--only {', '.join(missing)}: no usable run has that name; there are {_shorten(sorted(names))}"
+        )
+    fitted = [case for case in cases if not only or case.observation.name in only]
+    return fitted, [case for case in cases if only and case.observation.name not in only]
+
+
+def _shorten(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:12]) or "none"
+    return f"{shown} and {len(names) - 12} more" if len(names) > 12 else shown
+
+
+def _nothing_left(refused: Sequence[Refused], only: Sequence[str]) -> str:
+    reasons = "; ".join(f"{row.name}: {row.text}" for row in refused[:5])
+    more = f"; and {len(refused) - 5} more" if len(refused) > 5 else ""
+    why = f" ({reasons}{more})" if refused else ""
+    return f"no observed run can be fitted{why}: give runs of one model and card, each with a latency or a peak"
+
+
+def _ground_of(case: Case, workload: Workload | None, load_facts: LoadFacts) -> Ground:
+    setup = case.observation.setup
+    if workload is None or workload == case.ground.facts.workload:
+        return case.ground
+    if setup.tp_size > 1:
+        raise InputError("the profile of ranks is of the runs' own request: leave out --width, --height and the like")
+    facts = load_facts(setup.model, workload, setup.variant or None)
+    if _denoises(facts):
+        facts = with_forwards(facts, forwards_per_step(case.ground.facts))
+    return replace(case.ground, facts=facts)
+
+
+def _denoises(facts: ModelFacts) -> bool:
+    try:
+        return bool(find_denoisers(facts))
+    except InputError:
+        return False
+
+
+def _hold_out(cases: Sequence[Case], calibration: Calibration) -> list[HeldOut]:
+    found = []
+    for case in cases:
+        before, after = (case.ground.build_evaluator(factors) for factors in ({}, calibration.values))
+        times = zip(
+            case.observation.latencies, case.predict_latencies_s(before), case.predict_latencies_s(after), strict=True
+        )
+        for latency, before_s, after_s in times:
+            what = f"{latency.scope} of {latency.component}" if latency.component else str(latency.scope)
+            found.append(
+                HeldOut(
+                    run=case.observation.name,
+                    what=what,
+                    unit="s",
+                    observed=latency.seconds,
+                    before=before_s,
+                    after=after_s,
+                )
+            )
+        peak = case.observation.peak
+        if peak is not None and not case.observation.ran_out:
+            found.append(
+                HeldOut(
+                    run=case.observation.name,
+                    what=f"peak ({peak.kind})",
+                    unit="bytes",
+                    observed=float(peak.size_bytes),
+                    before=float(case.predict_peak_bytes({}) or 0),
+                    after=float(case.predict_peak_bytes(calibration.values) or 0),
+                )
+            )
+    return found
+
+
+def _list_layer_times(facts: ModelFacts) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for use in facts.work:
+        for group in use.groups:
+            for stack, layers in group.layers.items():
+                if layers:
+                    found[f"{use.component}.{stack}"] = sum(layer.measured_s for layer in layers) / len(layers)
+    return found
+
+
+def _list_notes(fitted: Sequence[Case], held_out: Sequence[Case]) -> list[str]:
+    """What was assumed of runs and is odd about them; what holds for several is said once."""
+    names_of: dict[str, list[str]] = {}
+    for case in (*fitted, *held_out):
+        run = case.observation
+        ended = ("it ran out of device memory: its peak is what it had then, and is not fitted",) * run.ran_out
+        for text in (*(f"assumed: {text}" for text in run.assumed), *run.caveats, *ended):
+            names_of.setdefault(text, []).append(run.name)
+    return [f"{', '.join(names)}: {text}" for text, names in names_of.items()]
