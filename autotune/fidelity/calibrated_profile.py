@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,11 +11,14 @@ from autotune.fidelity.factors import apply_to_facts, apply_to_rates, change_con
 from autotune.model_facts import ModelFacts
 from autotune.profile import Profile
 from autotune.rates import Rates
-from autotune.uncertainty import COMPUTE_PREFIX
+from autotune.uncertainty import ACTIVATIONS_PREFIX, COMPUTE_PREFIX
 from runtime.plan_document import DeviceSummary, Figure
 
 CALIBRATED = "calibrated"
 """What the source of a figure begins with that was fitted to observed runs, and ``ModelFacts.source`` of such facts."""
+
+COMPUTE_RATIO, ACTIVATIONS_RATIO = "compute_ratio", "activations_ratio"
+"""Figures of a calibrated device, one per component: ``compute_ratio.transformer``."""
 
 _RATES_OF_FACTORS = {
     "copy": ("pinned_bytes_per_s", "d2h_pinned_bytes_per_s"),
@@ -36,14 +40,19 @@ def build_calibrated_profile(base: Profile, calibration: Calibration, runs: Sequ
     rates = apply_to_rates(base.rates, values)
     determined = {factor.name for factor in calibration.factors if factor.is_determined}
     source = f"{CALIBRATED}: fitted to {describe_runs(runs)}"
-    facts = _calibrate_facts(base.facts, rates, calibration, source)
+    facts = _calibrate_facts(base.facts, rates, calibration)
     context_bytes = change_context(base.context_bytes, values)
+    figures = {**_calibrate_rates(base.device, rates, determined, source), **_list_ratios(calibration, source)}
+    if "base_bytes" in determined:
+        besides = f"{source}, with all that the server keeps beside"
+        figures["context_bytes"] = Figure(value=context_bytes, unit="bytes", source=besides)
+    measured = tuple(name for name in base.device.measured if not figures[name].source.startswith(CALIBRATED))
     return replace(
         base,
         facts=facts,
         rates=rates,
         context_bytes=context_bytes,
-        device=_calibrate_device(base.device, rates, context_bytes, determined, source),
+        device=replace(base.device, figures=figures, measured=measured),
         uncertainty=calibration.uncertainty,
     )
 
@@ -55,33 +64,32 @@ def describe_runs(runs: Sequence[str]) -> str:
     return f"the observed run{'s' if len(runs) > 1 else ''} {', '.join(runs)}"
 
 
-def _calibrate_facts(facts: ModelFacts, rates: Rates, calibration: Calibration, source: str) -> ModelFacts:
-    fitted = {factor.name for factor in calibration.factors if factor.is_determined}
-    compute = [name.removeprefix(COMPUTE_PREFIX) for name in calibration.values if name.startswith(COMPUTE_PREFIX)]
-    known = [name for name in compute if COMPUTE_PREFIX + name in fitted]
-    followed = [name for name in compute if COMPUTE_PREFIX + name not in fitted]
-    note = f"compute of {', '.join(known) or 'no component'} is {source}"
-    if followed:
-        note += f"; that of {', '.join(followed)} is estimated, and follows what it shares with fitted figures"
+def _calibrate_facts(facts: ModelFacts, rates: Rates, calibration: Calibration) -> ModelFacts:
     settled = settle_work(apply_to_facts(facts, calibration.values), rates)
-    return replace(settled, source=CALIBRATED, notes=(*facts.notes, note))
+    return replace(settled, source=CALIBRATED)
 
 
-def _calibrate_device(
-    device: DeviceSummary, rates: Rates, context_bytes: int, determined: set[str], source: str
-) -> DeviceSummary:
+def _calibrate_rates(device: DeviceSummary, rates: Rates, determined: set[str], source: str) -> dict[str, Figure]:
+    """All figures of ``device``; rates that the runs determine are marked, others that moved with them are not."""
     figures = dict(device.figures)
     for factor, names in _RATES_OF_FACTORS.items():
         for name in names:
             if name not in figures:
                 continue
             value = getattr(rates, _RATE_ATTRIBUTES.get(name, name))
-            if factor in determined:
-                figures[name] = Figure(value=value, unit=figures[name].unit, source=source)
-            else:
-                figures[name] = replace(figures[name], value=value)
-    if "base_bytes" in determined:
-        source = f"{source}, with all that the server keeps beside"
-        figures["context_bytes"] = Figure(value=context_bytes, unit="bytes", source=source)
-    measured = tuple(name for name in device.measured if not figures[name].source.startswith(CALIBRATED))
-    return replace(device, figures=figures, measured=measured)
+            own = source if factor in determined else figures[name].source
+            figures[name] = replace(figures[name], value=value, source=own)
+    return figures
+
+
+def _list_ratios(calibration: Calibration, source: str) -> dict[str, Figure]:
+    """How many times the estimate each component computes and holds in activations."""
+    determined = {factor.name for factor in calibration.factors if factor.is_determined}
+    figures: dict[str, Figure] = {}
+    for name, value in calibration.values.items():
+        for prefix, figure in ((COMPUTE_PREFIX, COMPUTE_RATIO), (ACTIVATIONS_PREFIX, ACTIVATIONS_RATIO)):
+            if name.startswith(prefix):
+                own = source if name in determined else "estimated: follows what it shares with fitted figures"
+                ratio = Figure(value=math.exp(value), unit="times the estimate", source=own)
+                figures[f"{figure}.{name.removeprefix(prefix)}"] = ratio
+    return figures

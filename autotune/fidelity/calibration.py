@@ -32,6 +32,7 @@ sample miss a little more."""
 _PEAK_NOISE_STRENGTH, _TIME_NOISE_STRENGTH = 20.0, 4.0
 _LEAST_NOISE = 0.005
 _BAD_WEIGHT = 0.5
+_NEAR_LIMIT_RATIO = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,12 +225,17 @@ def _describe(names: Sequence[str], prior: Matrix, estimate: Estimate) -> tuple[
             value=float(estimate.factors[index]),
             sd=float(sds[index]),
             sd_before=float(sds_before[index]),
-            low=float(lows[index]),
+            low=_reach_limit(name, float(lows[index]), float(sds[index])),
             high=float(highs[index]),
             is_determined=bool(sds[index] <= DETERMINED_RATIO * sds_before[index]),
         )
         for index, name in enumerate(names)
     )
+
+
+def _reach_limit(name: str, low: float, sd: float) -> float:
+    """The lower end of an interval; nothing, for added seconds whose samples crowd against nothing."""
+    return 0.0 if is_added_time(name) and low < _NEAR_LIMIT_RATIO * sd else low
 
 
 def _list_residuals(cases: Sequence[Case], times: _Part | None, peaks: _Part | None) -> tuple[Residual, ...]:

@@ -39,7 +39,7 @@ _ACTIVATIONS_COMMON, _ACTIVATIONS_OWN = 0.2, 0.2
 _BASE_BYTES = 1536 * MIB
 
 _ESTIMATED = "judged from public measurements of other machines and runs"
-_MEASURED = "what the profiler's own repeats and sums differ by"
+MEASURED = "what the profiler's own repeats and sums differ by"
 
 
 def derive_uncertainty(facts: ModelFacts, rates: Rates, device: DeviceSummary) -> Uncertainty:
@@ -51,7 +51,7 @@ def derive_uncertainty(facts: ModelFacts, rates: Rates, device: DeviceSummary) -
     def add(name: str, sd: float, *, is_measured: bool = False) -> None:
         names.append(name)
         sds.append(sd)
-        sources[name] = _MEASURED if is_measured else _ESTIMATED
+        sources[name] = MEASURED if is_measured else _ESTIMATED
 
     for name, figure, estimated, measured in (
         ("copy", "pinned_bytes_per_s", _COPY, _COPY_MEASURED),

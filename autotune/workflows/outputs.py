@@ -15,6 +15,7 @@ import pandas as pd
 from autotune.exact import CurvePoint
 from autotune.export.script import serve_script
 from autotune.export.sglang import Export
+from autotune.fidelity.calibrated_profile import CALIBRATED
 from autotune.profile import Profile, encode_profile
 from autotune.study_records import StudyResult
 from reports.markdown import describe_cards, render_report
@@ -228,4 +229,6 @@ def _script_comments(document: PlanDocument) -> list[str]:
 
 
 def _call(prediction: Prediction) -> str:
+    if prediction.source.startswith(CALIBRATED):
+        return "predicted from observed runs"
     return "estimated" if is_estimate(prediction.source) else "predicted from measurements"
