@@ -83,7 +83,7 @@ def read_server(*, server: str, source: str, component: str, model: str, notes: 
 
 def _describe(server: str, source: str, component: str, notes: str, when: str) -> str:
     if server:
-        return shorten(server)
+        return shorten(f"sglang {server}" if _BARE_VERSION.fullmatch(server) else server)
     when = re.sub(r"\([^)]*\)", "", when).strip()
     versions = [match[1] for match in map(_VERSION.search, (source, component, notes)) if match]
     change = _PULL_REQUEST.search(source)
