@@ -228,6 +228,7 @@ class Evaluator:
             streamed_bytes=streamed,
             standing_bytes=standing,
             activation_bytes=memory.activation_bytes[phase],
+            kept_free_bytes=memory.kept_free_bytes[phase],
         )
 
     def _replay_request(

@@ -1,8 +1,8 @@
 """Device memory at every phase of a pipeline's life, and what of it is charged against the cap.
 
 ``live`` is what tensors occupy. The cap is charged with an estimate of what the allocator reserves for them, the
-context and library workspaces, plus an explicit reserve for what is not modelled (latents, prompt embeddings,
-temporaries of the host loop).
+context and library workspaces, plus what is kept free: an explicit reserve for what is not modelled (latents, prompt
+embeddings, temporaries of the host loop), or the margin for how far the estimate may be off where that is larger.
 """
 
 from __future__ import annotations
@@ -32,11 +32,20 @@ class MemorySettings:
 
     Attributes:
         context_bytes: CUDA context and kernel modules of the serving process.
-        reserve_bytes: kept free on purpose; charged against the cap.
+        reserve_bytes: the least that is kept free on purpose; charged against the cap.
+        margin_bytes: per phase of life, what is kept free for the error of the estimate; empty for nothing.
     """
 
     context_bytes: int
     reserve_bytes: int = DEFAULT_RESERVE_BYTES
+    margin_bytes: tuple[int, ...] = ()
+
+
+def reserve_activations(facts: ModelFacts) -> tuple[int, ...]:
+    """Per phase of life, what the allocator is estimated to reserve for the activations that are live in it."""
+    ratios = [work.reserved_ratio or ACTIVATION_RESERVED_RATIO for work in facts.work]
+    reserved = [round(work.activation_bytes * ratio) for work, ratio in zip(facts.work, ratios, strict=True)]
+    return tuple(reserved[use] if use is not None else 0 for use in phase_uses(facts.request))
 
 
 class MemoryModel:
@@ -45,21 +54,23 @@ class MemoryModel:
     Attributes:
         activation_bytes: per phase of life, live activations and decoded frames.
         charged_overhead_bytes: per phase, all that is charged besides weights.
+        kept_free_bytes: per phase, the part of that which nothing is expected to occupy.
     """
 
     def __init__(self, facts: ModelFacts, settings: MemorySettings) -> None:
         self.settings = settings
         self._model = facts.model
-        overhead = settings.context_bytes + WORKSPACE_BYTES + settings.reserve_bytes
+        uses = phase_uses(facts.request)
+        margins = settings.margin_bytes or (0,) * len(uses)
         last = len(facts.request.uses) - 1
         live: list[int] = []
         charged: list[int] = []
-        for use in phase_uses(facts.request):
+        self.kept_free_bytes = tuple(max(settings.reserve_bytes, margin) for margin in margins)
+        for use, kept_free, reserved in zip(uses, self.kept_free_bytes, reserve_activations(facts), strict=True):
             activations = facts.work[use].activation_bytes if use is not None else 0
             frames = facts.output_frames_bytes if use == last else 0
             live.append(activations + frames)
-            known_ratio = facts.work[use].reserved_ratio if use is not None else None
-            charged.append(round(activations * (known_ratio or ACTIVATION_RESERVED_RATIO)) + frames + overhead)
+            charged.append(reserved + frames + settings.context_bytes + WORKSPACE_BYTES + kept_free)
         self.activation_bytes = tuple(live)
         self.charged_overhead_bytes = tuple(charged)
 

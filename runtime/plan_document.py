@@ -158,10 +158,12 @@ class PhasePrediction:
     Attributes:
         phase: ``load``, ``first request: transformer``, ``later request: idle`` and so on.
         live_bytes: what tensors occupy.
-        charged_bytes: what counts against the cap (allocator, context, workspaces and reserve included).
+        charged_bytes: what counts against the cap (allocator, context, workspaces and what is kept free included).
         streamed_bytes: the part of ``live_bytes`` that is streamed layers, their residents and moved components.
         standing_bytes: the part that is weights which never leave the device.
         activation_bytes: the part that is activations and decoded frames.
+        kept_free_bytes: the part of ``charged_bytes`` that nothing is expected to occupy: the reserve, or the margin of
+            the peak's quantile; 0 in documents that do not tell it apart.
     """
 
     phase: str
@@ -170,10 +172,17 @@ class PhasePrediction:
     streamed_bytes: int
     standing_bytes: int
     activation_bytes: int
+    kept_free_bytes: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("live_bytes", "charged_bytes", "streamed_bytes", "standing_bytes", "activation_bytes"):
+        parts = ("live_bytes", "streamed_bytes", "standing_bytes", "activation_bytes", "kept_free_bytes")
+        for name in ("charged_bytes", *parts):
             _check_bytes(f"{self.phase}: {name}", getattr(self, name))
+
+    @property
+    def expected_bytes(self) -> int:
+        """What the process is expected to take of the card."""
+        return self.charged_bytes - self.kept_free_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
