@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.observed.observation import Reason, Refused
-from autotune.observed.quantities import shorten
+from autotune.observed.quantities import MOST_TEXT, shorten
 from runtime.errors import InputError
 from runtime.files import as_text, read_file
 
@@ -157,6 +157,9 @@ class _Header:
         spilled = next((cell for cell in cells if cell.count("\n") > 2 and cell.count(self._separator) > 2), None)
         if spilled is not None:
             return f"a quotation mark is not closed: {shorten(spilled)!r} holds the rows that follow"
+        longest = max(cells, key=len)
+        if len(longest) > MOST_TEXT:
+            return f"a cell has {len(longest):,} characters, beginning {shorten(longest)!r}: {MOST_TEXT:,} are read"
         for column, places in self._repeated.items():
             values = sorted({cells[place].strip() for place in places})
             if len(values) > 1:

@@ -19,8 +19,8 @@ from runtime.units import parse_bytes
 NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,18})(?:\.[0-9]{1,18})?(?![0-9])"
 """One unsigned number, as a part of a regular expression."""
 
-MOST_TEXT = 2000
-"""Longer cells are refused: nobody writes them, and they are slow to search."""
+MOST_TEXT = 4000
+"""Longer cells are refused: nobody writes them, and the time to search them grows with the square of their length."""
 
 _FIGURE = re.compile(
     rf"(?P<prefix>~|≈|<=|≤|<|about|circa|ca\.)?\s*(?P<low>{NUMBER})(?:\s*[-\u2013]\s*(?P<high>{NUMBER}))?"

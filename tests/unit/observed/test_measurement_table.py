@@ -113,6 +113,12 @@ def test_quotation_mark_that_is_not_closed_costs_the_rows_behind_it(tmp_path):
     assert _reasons(runs) == [Reason.UNREADABLE]
 
 
+def test_endless_cell_is_refused_before_it_is_searched(tmp_path):
+    runs = read_measurement_table(write_table(tmp_path / "runs.csv", {"notes": "(" * 100_000}, {"notes": "fine"}))
+    assert "100,000 characters" in runs.refused[0].text
+    assert len(runs.observations) == 1
+
+
 def test_column_that_stands_twice_must_agree_with_itself(tmp_path):
     lines = [f"{HEADER},latency_s", f"{LINE},36.68", f"{LINE},99"]
     runs = read_text(tmp_path, "\n".join(lines))
