@@ -101,7 +101,7 @@ def _build_setup(
     caveats = [caveat] if caveat and shows_decoder else []
     if subject.server.is_sglang:
         decoder = f"decoder {cells.get('weight_bytes', '')}" if shows_decoder else ""
-        caveats += list_caveats(period, host, decoder=decoder)
+        caveats += list_caveats(subject.server.text, period, host, decoder=decoder)
     else:
         caveats.append(f"measured with {subject.server.text}: torch's own working memory, not the server's")
     kernels = _OTHER_KERNELS.search(f"{component} {subject.model_rest}")

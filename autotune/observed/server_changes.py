@@ -19,6 +19,7 @@ from autotune.workload import Recipe
 TILE_BATCH_MODELS = frozenset({H3.name})
 """Models whose decoder runs as many tiles in a pass as the quality recipe says, with weights held in fp16."""
 
+_SIMULATED = "0.5.23"
 _PINS_BY_LAYER = date(2026, 8, 21)
 _BATCHED_TILES = date(2026, 9, 1)
 _MAIN_DATE = date(2026, 10, 15)
@@ -54,20 +55,23 @@ def choose_recipe(period: Period, component: str, *, decodes_tiles: bool) -> tup
     return Recipe.DEFAULT, ""
 
 
-def list_caveats(period: Period, host: StatedHost, *, decoder: str) -> tuple[str, ...]:
+def list_caveats(server: str, period: Period, host: StatedHost, *, decoder: str) -> tuple[str, ...]:
     """Why a run of SGLang may differ from the simulated engine, one sentence each.
 
     Args:
+        server: name and version, as far as stated.
         period: when it was measured.
         host: where its weights waited.
         decoder: what the row says of weights, where a decoder that 0.5.23 holds in fp16 matters to what was observed;
             empty elsewhere.
     """
+    if _SIMULATED in server.split():
+        return ()
     caveats: list[str] = []
     if period.first is None:
-        caveats.append("nobody said when it was measured: the server may differ from 0.5.23, which is simulated")
+        caveats.append(f"the row says {server!r} and no date: it may differ from {_SIMULATED}, which is simulated")
     elif period.may_be_before(_MAIN_DATE):
-        caveats.append("an older server than 0.5.23, which is simulated")
+        caveats.append(f"an older server than {_SIMULATED}, which is simulated")
     if (host.size_bytes is not None or not host.pins) and period.is_before(_PINS_BY_LAYER):
         caveats.append("before pins by layer: a component was pinned whole or not at all")
     if host.is_all_mapped and period.is_before(date(2026, 8, 22)):

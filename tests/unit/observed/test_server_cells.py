@@ -122,15 +122,18 @@ def test_recipe_is_the_one_nearest_to_what_ran():
 
 def test_older_server_is_a_caveat_and_so_is_no_date():
     ample = read_host({})
-    assert "older server" in list_caveats(read_period("2026-07-17"), ample, decoder="")[0]
-    assert "nobody said when" in list_caveats(read_period(""), ample, decoder="")[0]
-    assert not list_caveats(read_period("2026-11-20"), ample, decoder="")
+    assert "older server" in list_caveats("sglang", read_period("2026-07-17"), ample, decoder="")[0]
+    assert "no date" in list_caveats("sglang", read_period(""), ample, decoder="")[0]
+    assert not list_caveats("sglang", read_period("2026-11-20"), ample, decoder="")
+    assert not list_caveats("sglang 0.5.23", read_period(""), ample, decoder="")
 
 
 def test_host_rules_and_decoder_of_old_servers_are_caveats():
     small = read_host({"pin": "mmap (32 GB host)"})
-    caveats = " ".join(list_caveats(read_period("2026-08-20"), small, decoder="decoder 9.7 GiB"))
+    caveats = " ".join(list_caveats("sglang", read_period("2026-08-20"), small, decoder="decoder 9.7 GiB"))
     assert "before pins by layer" in caveats
     assert "copied synchronously" in caveats
     assert "float32" in caveats
-    assert "float32" not in " ".join(list_caveats(read_period("2026-08"), small, decoder="VAE decoder fp16 ~4.9 GiB"))
+    assert "float32" not in " ".join(
+        list_caveats("sglang", read_period("2026-08"), small, decoder="VAE decoder fp16 ~4.9 GiB")
+    )
