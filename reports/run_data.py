@@ -1,7 +1,7 @@
 """Everything that pictures, tables and pages of one run are made from: one record, so that all of them agree.
 
-Who collects it (``autotune.workflows.run_collection``) reads the files of a run folder and replays its plan; who renders it
-computes no figure of its own beyond units, differences and shares of these.
+Who collects it (``autotune.workflows.run_collection``) reads the files of a run folder and replays its plan; who
+renders it computes no figure of its own beyond units, differences and shares of these.
 """
 
 from __future__ import annotations
