@@ -1,10 +1,10 @@
 """The peak of a row, from the cells ``peak_vram`` and ``peak_unit``: bytes, who counted them, or a mere cap. Pure.
 
 **GB of the server is GiB.** SGLang-diffusion prints ``GB`` and ``MB`` but divides by 2^30 and 2^20: in
-``runtime/managers/gpu_worker.py`` of every release from 0.5.14 to 0.5.23 ``peak_reserved_gb`` is
-``peak_reserved_bytes / (1024**3)`` and ``peak_memory_mb`` is ``/ (1024**2)``. The public rows agree: for Qwen-Image on
-an RTX 5090 thirty more resident layers of 648.2 MiB add 19.04 "GB", and they are 18.99 GiB but 20.39 GB. So GB and MB
-of rows of that server are binary, unless the driver counted them; elsewhere they are decimal, as written.
+``runtime/managers/gpu_worker.py`` of every release from 0.5.14 to 0.5.23 ``peak_memory_mb`` is ``peak_reserved_bytes
+/ (1024**2)``, and GB, where they are printed, are ``/ (1024**3)``. The public rows agree: for Qwen-Image on an RTX
+5090 thirty more resident layers of 648.2 MiB add 19.04 "GB", and they are 18.99 GiB but 20.39 GB. So GB and MB of
+rows of that server are binary, unless the driver counted them; elsewhere they are decimal, as written.
 
 **Its peak is what torch reserved.** ``Peak GPU memory`` in its log and ``peak_memory_mb`` in its answers are
 ``max_memory_reserved`` in the same file. A peak that was *sampled* was polled from outside, so the driver counted it.
