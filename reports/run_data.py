@@ -138,6 +138,7 @@ class RunData:
     Attributes:
         name: what the run is called in pictures and tables: its folder.
         plan: decision and predictions.
+        serve_script: what starts the server with the plan (``serve.sh``); empty where the folder has none.
         curve, host_curve, trials: as their records say.
         timeline: a later request under the plan.
         windows: a first and a steady pass on it.
@@ -149,6 +150,7 @@ class RunData:
 
     name: str
     plan: PlanDocument | None = None
+    serve_script: str = ""
     curve: tuple[CurvePoint, ...] = ()
     host_curve: tuple[HostPoint, ...] = ()
     trials: tuple[TrialRow, ...] = ()
