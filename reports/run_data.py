@@ -108,11 +108,15 @@ class PassWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerStall:
-    """Time for which compute waited for one layer in a later request, repeated passes counted as often as they run."""
+    """Time for which compute waited for one layer in a later request, repeated passes counted as often as they run.
+
+    What the first layer of a pass waits for, the end of all copies of its stack, counts as that layer's. ``stack`` and
+    ``layer`` are None for waits for a whole component: its moves, and its copies at the end of a use.
+    """
 
     component: str
-    stack: str
-    layer: int
+    stack: str | None
+    layer: int | None
     stall_s: float
 
 
