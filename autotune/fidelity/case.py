@@ -8,6 +8,7 @@ from functools import cached_property
 
 from autotune.cost_model import CostModel
 from autotune.evaluate import Evaluator, UseTimes
+from autotune.fidelity.cached_blocks import count_reserved_weights, keep_largest, list_window_starts
 from autotune.fidelity.factors import Factors, apply_to_facts, apply_to_rates
 from autotune.fidelity.passes import find_denoisers, forwards_per_step
 from autotune.memory_model import MemoryModel, MemorySettings
@@ -19,6 +20,7 @@ from runtime.errors import InputError
 from runtime.hosting import HostMemory
 from runtime.plan import Plan
 from runtime.program import Program
+from runtime.residency import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +86,16 @@ class Case:
             case Scope.REQUEST:
                 return uses[-1].end_s if uses else 0.0
             case Scope.USE:
-                return sum(use.total_s for use in own)
+                return sum(use.total_s for use in own) - self._return_s(own, evaluator)
             case Scope.STEP:
                 return self._step_s(own)
             case Scope.MOVE_DOWN:
-                components = evaluator.cost_model.facts.model.components
-                moved_bytes = sum(component.run_bytes for component in components if component.name in names)
-                return moved_bytes / evaluator.cost_model.rates.d2h_bytes_per_s
+                return _move_down_s(names, evaluator)
+
+    def _return_s(self, uses: Sequence[UseTimes], evaluator: Evaluator) -> float:
+        """What the return of components that are moved whole takes of ``uses``; the server does not wait for it."""
+        moved = [use for use in uses if self.plan.placement(use.component).mode is Mode.COMPONENT_OFFLOAD]
+        return sum(_move_down_s([use.component], evaluator) for use in moved)
 
     def _step_s(self, uses: Sequence[UseTimes]) -> float:
         """One denoising step: steady passes of the group with most of them, as many as a step makes."""
@@ -106,17 +111,19 @@ class Case:
         peak = self.observation.peak
         if peak is None:
             return None
-        if peak.kind is PeakKind.ACTIVATIONS:
-            work = apply_to_facts(self.ground.facts, factors).work
-            return max(use.activation_bytes for use in work if use.component == peak.component)
         facts = apply_to_facts(self.ground.facts, factors)
+        if peak.kind is PeakKind.ACTIVATIONS:
+            activations = max(use.activation_bytes for use in facts.work if use.component == peak.component)
+            return activations + facts.model.component(peak.component).run_bytes
         memory = MemoryModel(facts, MemorySettings(context_bytes=self.ground.context_bytes, reserve_bytes=0))
-        live = peak.kind is PeakKind.ALLOCATED
-        besides = memory.activation_bytes if live else memory.charged_overhead_bytes
-        unseen = 0 if live or peak.kind is PeakKind.DRIVER else self.ground.context_bytes
+        if peak.kind is PeakKind.ALLOCATED:
+            weights, besides = self._weight_bytes, memory.activation_bytes
+        else:
+            weights, besides = self._reserved_bytes, keep_largest(memory.charged_overhead_bytes, self._window_starts)
         # Loading is part of no request, and servers reset their counters after it.
-        most = max(weights + rest for weights, rest in list(zip(self._weight_bytes, besides, strict=True))[1:])
-        return most - unseen + round(factors.get("base_bytes", 0.0))
+        most = max(weights + rest for weights, rest in list(zip(weights, besides, strict=True))[1:])
+        is_of_torch = peak.kind in {PeakKind.RESERVED, PeakKind.UNSTATED}
+        return most - (self.ground.context_bytes if is_of_torch else 0) + round(factors.get("base_bytes", 0.0))
 
     @cached_property
     def _program(self) -> Program:
@@ -129,3 +136,19 @@ class Case:
         """The most weights on the device in every phase of the life; no factor changes these."""
         phases = self.ground.build_evaluator({}).evaluate(self.plan).phases
         return tuple(phase.streamed_bytes + phase.standing_bytes for phase in phases)
+
+    @cached_property
+    def _window_starts(self) -> tuple[int, ...]:
+        return list_window_starts(self.ground.facts, self.plan)
+
+    @cached_property
+    def _reserved_bytes(self) -> tuple[int, ...]:
+        """The most that is reserved for weights in every phase of the life; no factor changes these."""
+        evaluator = self.ground.build_evaluator({})
+        return count_reserved_weights(evaluator, self.plan, self._window_starts)
+
+
+def _move_down_s(names: Sequence[str], evaluator: Evaluator) -> float:
+    components = evaluator.cost_model.facts.model.components
+    moved_bytes = sum(component.run_bytes for component in components if component.name in names)
+    return moved_bytes / evaluator.cost_model.rates.d2h_bytes_per_s

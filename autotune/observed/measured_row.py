@@ -12,17 +12,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from autotune.catalog.entry import CatalogEntry
-from autotune.observed.component_words import list_denoisers
+from autotune.observed.component_words import list_denoisers, list_text_encoders
 from autotune.observed.csv_rows import TableRow
 from autotune.observed.host_cells import StatedHost, read_host
-from autotune.observed.observation import Observation, Reason, Scope, Setup
+from autotune.observed.observation import Base, Observation, Reason, Scope, Setup
 from autotune.observed.placement_cells import StatedPlacement, read_placement
 from autotune.observed.quantities import NUMBER, parse_count, read_number
 from autotune.observed.refusal import RowRefusedError
 from autotune.observed.request_cells import StatedRequest, read_request
 from autotune.observed.row_figures import Figures, read_figures
 from autotune.observed.row_subject import Subject, read_subject
-from autotune.observed.server_changes import TILE_BATCH_MODELS, choose_recipe, list_caveats
+from autotune.observed.server_changes import TILE_BATCH_MODELS, choose_recipe, list_caveats, list_moved_whole
 from autotune.observed.server_names import Period, read_period
 from runtime.errors import InputError
 
@@ -69,17 +69,23 @@ def _read(row: TableRow, model: str | None) -> RowResult:
     )
     placement = read_placement(subject.entry, cells, subject.model_rest, is_of_one_use=not figures.is_of_server)
     setup, caveats = _build_setup(cells, subject, figures, request, host, period)
+    moved: tuple[str, ...] = ()
+    if subject.server.is_sglang and figures.is_of_server and placement.base is not Base.RESIDENT:
+        moved = list_moved_whole(period, list_text_encoders(subject.entry), placement.settings)
     observation = Observation(
         name=row.name,
         where=row.where,
         setup=setup,
-        settings=placement.settings,
+        settings=(*placement.settings, *moved),
         base=placement.base,
         latencies=figures.latencies.latencies,
         peak=figures.peak.peak,
         ran_out=figures.ran_out,
         cap_bytes=subject.cards.cap_bytes,
-        assumed=_list_assumed(subject, figures, request, placement, host),
+        assumed=(
+            *_list_assumed(subject, figures, request, placement, host),
+            *((f"before encoders streamed by default (#25517), so moved whole: {', '.join(moved)}",) if moved else ()),
+        ),
         caveats=(*caveats, *figures.latencies.caveats, *figures.peak.caveats, *request.caveats),
     )
     return RowResult((observation, *_read_compared(observation, subject.entry, cells.get("notes", ""))), figures.unused)

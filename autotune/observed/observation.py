@@ -23,7 +23,9 @@ class PeakKind(StrEnum):
     DRIVER = "driver"
     """What the driver counted on the card (``nvidia-smi``), contexts included."""
     ACTIVATIONS = "activations"
-    """What one component allocated besides its weights while it ran."""
+    """What torch had allocated while one component ran alone: activations, and its weights.
+
+    Public figures of a decoder grow with its pixels from 0.24 GiB on (PM302, PM304, PM306), which is its weights."""
     UNSTATED = "unstated"
     """Nobody said; compared as ``RESERVED``, which is what servers report."""
 

@@ -1,6 +1,7 @@
 """What the server did otherwise when a row was measured, by date, and how a row is read because of it. Pure.
 
-The simulated engine is SGLang-diffusion 0.5.23. Dates: pull requests #35813 (aliased slots of mapped layers), #35816
+The simulated engine is SGLang-diffusion 0.5.23. Dates: pull request #25517 of 2026-05-17 (encoders stream by default,
+before which they were moved whole), #35813 (aliased slots of mapped layers), #35816
 (pins by layer) and #35882 (courier thread for mapped layers), all of 2026-08-21, and the files of the releases. The
 decoder of MiniMax-H3 held in fp16 came in the days after them, its batched tiles in September (release 0.5.21 has
 them).
@@ -9,17 +10,20 @@ them).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date
 
 from autotune.catalog.minimax_h3 import H3
 from autotune.observed.host_cells import StatedHost
 from autotune.observed.server_names import Period
 from autotune.workload import Recipe
+from runtime.residency import Mode
 
 TILE_BATCH_MODELS = frozenset({H3.name})
 """Models whose decoder runs as many tiles in a pass as the quality recipe says, with weights held in fp16."""
 
 _SIMULATED = "0.5.23"
+_ENCODERS_STREAM = date(2026, 5, 17)
 _PINS_BY_LAYER = date(2026, 8, 21)
 _BATCHED_TILES = date(2026, 9, 1)
 _MAIN_DATE = date(2026, 10, 15)
@@ -34,6 +38,14 @@ _INVALID = (
 def find_invalid_times(period: Period, host: StatedHost) -> str:
     """Why the times of a row mean nothing; empty where they do."""
     return _INVALID if host.is_mapped and period.is_before(_PINS_BY_LAYER) else ""
+
+
+def list_moved_whole(period: Period, encoders: Sequence[str], settings: Sequence[str]) -> tuple[str, ...]:
+    """Settings of the text encoders that a row does not place where the server then moved them whole by default."""
+    if not period.is_before(_ENCODERS_STREAM):
+        return ()
+    placed = {setting.partition(".")[0] for setting in settings}
+    return tuple(f"{name}.mode={Mode.COMPONENT_OFFLOAD}" for name in encoders if name not in placed)
 
 
 def choose_recipe(period: Period, component: str, *, decodes_tiles: bool) -> tuple[Recipe, str]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from autotune.fidelity.case import Case, Ground
 from autotune.fidelity.forwards import Forwards, choose_forwards
-from autotune.fidelity.passes import with_forwards
+from autotune.fidelity.passes import find_denoisers, with_forwards
 from autotune.hardware import find_device
 from autotune.model_facts import ModelFacts
-from autotune.observed.observation import Base, Observation, Reason, Refused, Setup
+from autotune.observed.observation import Base, Observation, Reason, Refused, Scope, Setup
 from autotune.profile import Profile
 from autotune.tensor_parallel.shard import shard_facts
 from autotune.workflows.host import HostWish
@@ -23,6 +23,7 @@ from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InputError, UnsupportedError
 from runtime.plan import Plan
 from runtime.plan_document import DeviceSummary
+from runtime.residency import Mode
 
 LoadFacts = Callable[[str, Workload, str | None], ModelFacts]
 """Model, workload and variant (None for as released) -> facts, as ``autotune.capture_cache.load_model_facts``."""
@@ -153,4 +154,21 @@ def _build_plan(run: Observation, facts: ModelFacts, target: Target, settings: P
                     "component in a column `settings`"
                 )
             base = default
-    return apply_settings(base, facts.model, run.settings)
+    return apply_settings(base, facts.model, (*_hold_denoisers(run, facts), *run.settings))
+
+
+def _hold_denoisers(run: Observation, facts: ModelFacts) -> tuple[str, ...]:
+    """Settings that keep denoisers still where only other components were observed and nobody said where they were.
+
+    Their heads would be copied ahead beside what was observed; a table of one component's own time says that nothing
+    else moved.
+    """
+    denoisers = find_denoisers(facts)
+    is_of_others = bool(run.latencies) and all(
+        latency.scope in {Scope.USE, Scope.MOVE_DOWN} and not set(latency.component.split("+")) & set(denoisers)
+        for latency in run.latencies
+    )
+    if not is_of_others or run.ran_out or run.peak is not None:
+        return ()
+    placed = {setting.partition(".")[0] for setting in run.settings}
+    return tuple(f"{name}.mode={Mode.RESIDENT}" for name in denoisers if name not in placed)

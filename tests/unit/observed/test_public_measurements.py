@@ -82,12 +82,13 @@ def test_one_component_moved_streamed_and_resident(names, model, device, compone
         assert observation.peak is None
 
 
-def test_wan_with_its_experts_resident():
+def test_wan_with_its_experts_resident_and_its_encoder_moved_whole_as_then():
     request, peak = find_observed("PM087"), find_observed("PM093")
     workload = Workload(width=832, height=480, frames=17, steps=4, prompt_tokens=512)
     server = "sglang PR #21248 2026-03-24"
     assert request.setup == Setup(model="Wan2.2-T2V-A14B", device="h200", workload=workload, server=server)
-    assert request.settings == peak.settings == ("transformer.mode=resident", "transformer_2.mode=resident")
+    experts = ("transformer.mode=resident", "transformer_2.mode=resident")
+    assert request.settings == peak.settings == (*experts, "text_encoder.mode=component-offload")
     assert request.base is peak.base is Base.SERVER_DEFAULT
     assert request.latencies == (ObservedLatency(seconds=4.22, scope=Scope.REQUEST),)
     assert peak.peak == ObservedPeak(size_bytes=108076 * MIB, kind=PeakKind.RESERVED)

@@ -4,7 +4,7 @@ import pytest
 
 from autotune.observed.host_cells import read_host
 from autotune.observed.refusal import RowRefusedError
-from autotune.observed.server_changes import choose_recipe, find_invalid_times, list_caveats
+from autotune.observed.server_changes import choose_recipe, find_invalid_times, list_caveats, list_moved_whole
 from autotune.observed.server_names import Period, read_period, read_server
 from autotune.workload import Recipe
 from runtime.units import GIB
@@ -118,6 +118,14 @@ def test_recipe_is_the_one_nearest_to_what_ran():
     assert recipe("2026-08/09") is Recipe.DEFAULT
     assert recipe("2026-11-01", "DiT streamed (memory mode)") is Recipe.EXACT
     assert choose_recipe(read_period("2026-08-20"), "", decodes_tiles=False) == (Recipe.DEFAULT, "")
+
+
+def test_encoders_moved_whole_until_they_streamed_by_default():
+    encoders = ("text_encoder", "text_encoder_2")
+    moved = list_moved_whole(read_period("2026-03-24"), encoders, ("text_encoder_2.mode=resident",))
+    assert moved == ("text_encoder.mode=component-offload",)
+    assert list_moved_whole(read_period("2026-05-17"), encoders, ()) == ()
+    assert list_moved_whole(read_period(""), encoders, ()) == ()
 
 
 def test_older_server_is_a_caveat_and_so_is_no_date():
