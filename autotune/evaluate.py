@@ -253,6 +253,8 @@ def _replay_use(clock: Clock, component: str, use: UseProgram, recorder: Recorde
             perform(clock, segment.actions[: first_run + 1], recorder)
             fill = clock.stall_s - stalled_before
             perform(clock, segment.actions[first_run + 1 :], recorder)
+            if recorder is not None:
+                recorder.note_pass(clock, segment, before)
             took = clock.compute_free_s - before
             times = PassTimes(count=1, first_s=took, steady_s=took, total_s=took, settled_after=1)
         else:

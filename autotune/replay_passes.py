@@ -50,6 +50,8 @@ def run_segment(clock: Clock, segment: Segment, recorder: Recorder | None = None
     while len(durations) < segment.repeat:
         before = clock.compute_free_s
         perform(clock, actions, recorder)
+        if recorder is not None:
+            recorder.note_pass(clock, segment, before)
         durations.append(clock.compute_free_s - before)
         state = clock.relative_state()
         tolerance = _SAME_STATE_RATIO * max(durations[-1], 1e-12)
@@ -111,7 +113,10 @@ def _extend(
             whole -= 1
     clock.shift(whole * sum(cycle))
     for _ in range(rest):
+        before = clock.compute_free_s
         perform(clock, segment.actions, recorder)
+        if recorder is not None:
+            recorder.note_pass(clock, segment, before)
     return PassTimes(
         count=segment.repeat,
         first_s=durations[0],

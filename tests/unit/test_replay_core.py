@@ -101,7 +101,7 @@ def test_the_recorder_notes_spans_stalls_and_memory():
     clock = Clock(COSTS)
     recorder.run(clock, [(int(Op.H2D), 0), (int(Op.RUN), 0), (int(Op.RELEASE), 0), (int(Op.UP), 0), (int(Op.WORK), 0)])
     assert recorder.spans == [(1, 0.0, 2.0, 0), (0, 2.0, 3.0, 0), (1, 3.0, 9.0, -2), (0, 9.0, 16.0, -1)]
-    assert recorder.stalls == [(0.0, 2.0, 0), (3.0, 9.0, -1)]
+    assert recorder.stalls == [(0.0, 2.0, (int(Op.RUN), 0)), (3.0, 9.0, (int(Op.UP), 0))]
     assert recorder.memory == [(0.0, 0, 20), (3.0, 0, -20), (3.0, -2, 150)]
 
 

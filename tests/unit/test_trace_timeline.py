@@ -13,7 +13,7 @@ from runtime.timeline import Lane
 def timeline():
     evaluator = build_evaluator({"encoder": build_component(4, copy_ms=2.0, passes=5)})
     plan = build_plan(streamed("encoder"))
-    return evaluator.evaluate(plan), trace_request(evaluator, plan)
+    return evaluator.evaluate(plan), trace_request(evaluator, plan).timeline
 
 
 def test_every_layer_runs_once_per_replayed_pass_and_the_rest_is_left_out(timeline):

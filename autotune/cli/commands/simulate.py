@@ -120,7 +120,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     evaluator = build_evaluator(inputs.facts, inputs.target, planning)
     simulation = simulate_plan(evaluator, plan, base, inputs.target, inputs.profile, planning)
     if timeline is not None:
-        write_json(timeline, trace_request(evaluator, plan))
+        write_json(timeline, trace_request(evaluator, plan).timeline)
     if json:
         print_json(simulation)
     else:
@@ -133,7 +133,8 @@ def _simulate_command(
     check_facts(command, inputs.facts)
     planned = plan_on_target(command, inputs.facts, inputs.target)
     if timeline is not None:
-        write_json(timeline, trace_request(build_evaluator(inputs.facts, inputs.target, planning), planned.plan))
+        evaluator = build_evaluator(inputs.facts, inputs.target, planning)
+        write_json(timeline, trace_request(evaluator, planned.plan).timeline)
     with show_steps() as progress, paused_collector():
         report = report_command(command, planned, inputs.profile, inputs.target, planning, notify=progress.notify)
     if as_json:
