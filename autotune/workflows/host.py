@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from autotune.host_memory import read_host_memory
+from autotune.tensor_parallel.sharing import share_host
 from runtime.errors import InputError
+from runtime.hosting import HostMemory
 from runtime.plan_document import HostSummary
 from runtime.units import GIB, format_gib
 
@@ -54,6 +56,14 @@ def choose_host(wish: HostWish, *, on_this_machine: bool) -> HostSummary:
     available_bytes = max(0, memory_bytes - SYSTEM_BYTES - SERVER_BYTES)
     origin = f"{format_gib(memory_bytes, digits)}, {how}; {format_gib(available_bytes, digits)} of it for weights"
     return _summarize(wish, memory_bytes, available_bytes, origin, ())
+
+
+def view_host(host: HostSummary, ranks: int) -> HostMemory:
+    """``host`` as the engine's rule sees it on one of ``ranks``."""
+    whole = HostMemory(
+        available_bytes=host.available_bytes, pins=host.pins, page_cache_room_bytes=host.page_cache_bytes
+    )
+    return share_host(whole, ranks)
 
 
 def change_host(host: HostSummary, *, added_bytes: int = 0, pins: bool | None = None) -> HostSummary:

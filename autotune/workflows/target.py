@@ -8,8 +8,7 @@ from autotune.detect import DetectedGpu, Detection
 from autotune.hardware import GIVEN_BY_USER, DevicePreset, find_device
 from autotune.profile import Profile
 from autotune.rates import DEFAULT_DISK_BYTES_PER_S, DEFAULT_DISK_SOURCE, Rates, derive_rates
-from autotune.tensor_parallel.sharing import share_host
-from autotune.workflows.host import HostWish, choose_host
+from autotune.workflows.host import HostWish, choose_host, view_host
 from runtime.errors import InputError
 from runtime.hosting import HostMemory
 from runtime.plan_document import CapSummary, DeviceSummary, Figure, HostSummary
@@ -44,12 +43,7 @@ class Target:
     @property
     def host_memory(self) -> HostMemory:
         """The host as the engine's rule sees it on one rank."""
-        whole = HostMemory(
-            available_bytes=self.host.available_bytes,
-            pins=self.host.pins,
-            page_cache_room_bytes=self.host.page_cache_bytes,
-        )
-        return share_host(whole, self.ranks)
+        return view_host(self.host, self.ranks)
 
 
 def resolve_target(
