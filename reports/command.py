@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from reports.differences import difference_cell
 from reports.tables import Table
 from runtime.units import format_gib, format_seconds
 
@@ -20,6 +21,8 @@ class ComparedPlan:
         host_bytes: its copies in host memory.
         fits: whether both memories suffice.
         placements: component -> placement in words.
+        difference_s: by how much it is slower than the first of the plans; None for that.
+        difference_sd_s: standard deviation of that.
     """
 
     name: str
@@ -29,11 +32,13 @@ class ComparedPlan:
     host_bytes: int
     fits: bool
     placements: Mapping[str, str]
+    difference_s: float | None = None
+    difference_sd_s: float | None = None
 
 
 def compared_plans_table(plans: Sequence[ComparedPlan]) -> Table:
     """The plans side by side."""
-    columns = ("plan", "request", "VRAM charged", "fits", "host")
+    columns = ("plan", "request", "VRAM charged", "fits", "host", f"beside {plans[0].name}")
     return Table(
         title="Compared",
         columns=columns,
@@ -44,6 +49,7 @@ def compared_plans_table(plans: Sequence[ComparedPlan]) -> Table:
                 format_gib(plan.charged_bytes),
                 "yes" if plan.fits else "no",
                 format_gib(plan.host_bytes),
+                difference_cell(plan.difference_s, plan.difference_sd_s),
             )
             for plan in plans
         ),

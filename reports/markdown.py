@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from reports.differences import describe_latency, describe_peak, describe_spread
 from reports.tables import (
     Table,
     advice_table,
@@ -58,11 +59,11 @@ def summary_line(document: PlanDocument) -> str:
     prediction = document.prediction
     return (
         f"{describe_source(prediction.source)} {describe_workload(document.workload, document.variant)} A later "
-        f"request takes {format_seconds(prediction.latency_s)} (the first one after load "
+        f"request takes {describe_latency(prediction)} (the first one after load "
         f"{format_seconds(prediction.first_latency_s)}) and is charged {format_gib(prediction.peak.charged_bytes)} of "
-        f"VRAM{describe_cards(document.tp_size)}; the plan holds "
-        f"{format_gib(prediction.total_host_bytes * document.tp_size)} of host memory{_disk_reads(prediction)}. Cap: "
-        f"{document.cap.reason}. "
+        f"VRAM{describe_cards(document.tp_size)}{describe_peak(prediction)}; the plan holds "
+        f"{format_gib(prediction.total_host_bytes * document.tp_size)} of host memory{_disk_reads(prediction)}. "
+        f"{describe_spread(prediction)}{' ' * bool(describe_spread(prediction))}Cap: {document.cap.reason}. "
         f"Host: {document.host.origin}. Device: {document.device.origin}."
     )
 

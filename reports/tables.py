@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reports.differences import difference_cell
 from runtime.model_spec import ComponentSpec
 from runtime.plan import Placement
 from runtime.plan_document import PlanDocument, Prediction, UsePrediction
@@ -73,16 +74,17 @@ def comparison_table(document: PlanDocument) -> Table:
             format_seconds(item.latency_s),
             format_gib(item.charged_bytes),
             "yes" if item.fits else "no",
+            difference_cell(item.difference_s, item.difference_sd_s),
             item.meaning,
         )
         for item in document.comparisons
     )
     return Table(
         title="Compared",
-        columns=("", "request", "VRAM charged", "fits", "what it is"),
+        columns=("", "request", "VRAM charged", "fits", "beside the plan", "what it is"),
         rows=rows,
         numeric=frozenset({"request", "VRAM charged"}),
-        foldable=frozenset({"what it is"}),
+        foldable=frozenset({"beside the plan", "what it is"}),
     )
 
 

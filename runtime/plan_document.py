@@ -33,6 +33,11 @@ def _check_times(owner: str, **times_s: float) -> None:
             raise PlanError(f"{owner}: {name} is {time_s}; a time is finite and not negative")
 
 
+def is_tie(difference_s: float, difference_sd_s: float) -> bool:
+    """Whether nobody can say which of two plans is faster: they differ by at most one standard deviation of that."""
+    return abs(difference_s) <= difference_sd_s
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One figure that a prediction rests on: its value, the unit, and where it comes from."""
@@ -238,6 +243,13 @@ class Prediction:
         host_bytes: host memory per component that cannot be dropped.
         hosting: where these wait, stack by stack; none for components that do not stream.
         disk_read_bytes: what a later request reads from disk.
+        latency_sd_s: standard deviation of ``latency_s``, repeated runs included; None where it is not known.
+        latency_low_s, latency_high_s: seconds between which nine cases in ten lie.
+        latency_cause: what most of this spread comes from, and how well that is known.
+        peak_sd_bytes: standard deviation of the expected bytes of ``peak``; None where it is not known.
+        peak_cause: as ``latency_cause``.
+        peak_quantile: share of the cases in which no phase takes more than it is charged; None where only a reserve was
+            kept free.
     """
 
     source: str
@@ -249,9 +261,26 @@ class Prediction:
     host_bytes: dict[str, int]
     hosting: tuple[HostPrediction, ...] = ()
     disk_read_bytes: int = 0
+    latency_sd_s: float | None = None
+    latency_low_s: float | None = None
+    latency_high_s: float | None = None
+    latency_cause: str = ""
+    peak_sd_bytes: int | None = None
+    peak_cause: str = ""
+    peak_quantile: float | None = None
 
     def __post_init__(self) -> None:
         _check_bytes("disk reads", self.disk_read_bytes)
+        _check_bytes("the peak's standard deviation", self.peak_sd_bytes or 0)
+        for name in ("latency_sd_s", "latency_low_s", "latency_high_s"):
+            _check_times("a later request", **{name: getattr(self, name) or 0.0})
+        if not (self.latency_low_s or 0.0) <= self.latency_s <= (self.latency_high_s or self.latency_s):
+            raise PlanError(
+                f"latency_s is {self.latency_s}, not between {self.latency_low_s} and {self.latency_high_s}, between "
+                "which it is said to lie"
+            )
+        if self.peak_quantile is not None and not 0 < self.peak_quantile < 1:
+            raise PlanError(f"peak_quantile is {self.peak_quantile}: a share between 0 and 1")
         if not self.phases:
             raise PlanError("a prediction needs at least one phase")
         for name in ("latency_s", "first_latency_s", "compute_s"):
@@ -278,7 +307,12 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Another plan, or a bound, that the plan is compared with; placements are None for a bound."""
+    """Another plan, or a bound, that the plan is compared with; placements are None for a bound.
+
+    Attributes:
+        difference_s: by how much it is slower than the plan; None for the plan itself, and where the spread is unknown.
+        difference_sd_s: standard deviation of that, in which errors that both share cancel; repeated runs included.
+    """
 
     name: str
     meaning: str
@@ -286,22 +320,30 @@ class Comparison:
     charged_bytes: int
     fits: bool
     placements: dict[str, str] | None
+    difference_s: float | None = None
+    difference_sd_s: float | None = None
 
     def __post_init__(self) -> None:
-        _check_times(self.name, latency_s=self.latency_s)
+        _check_times(self.name, latency_s=self.latency_s, difference_sd_s=self.difference_sd_s or 0.0)
         _check_bytes(self.name, self.charged_bytes)
+        if not math.isfinite(self.difference_s or 0.0):
+            raise PlanError(f"{self.name}: difference_s is {self.difference_s}; a difference of times is finite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """What a change outside the plan would give: best latency now and after it."""
+    """What a change outside the plan would give: best latency now and after it.
+
+    ``difference_sd_s`` is the standard deviation of their difference, None where it is not known.
+    """
 
     change: str
     now_s: float
     then_s: float
+    difference_sd_s: float | None = None
 
     def __post_init__(self) -> None:
-        _check_times(self.change, now_s=self.now_s, then_s=self.then_s)
+        _check_times(self.change, now_s=self.now_s, then_s=self.then_s, difference_sd_s=self.difference_sd_s or 0.0)
 
     @property
     def gain_ratio(self) -> float:
@@ -311,14 +353,23 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningGain:
-    """How much the best placement beats everything streamed in some setting: where tuning pays."""
+    """How much the best placement beats everything streamed in some setting: where tuning pays.
+
+    ``difference_sd_s`` is the standard deviation of their difference, None where it is not known.
+    """
 
     setting: str
     streamed_s: float
     best_s: float
+    difference_sd_s: float | None = None
 
     def __post_init__(self) -> None:
-        _check_times(self.setting, streamed_s=self.streamed_s, best_s=self.best_s)
+        _check_times(
+            self.setting,
+            streamed_s=self.streamed_s,
+            best_s=self.best_s,
+            difference_sd_s=self.difference_sd_s or 0.0,
+        )
 
     @property
     def gain_ratio(self) -> float:

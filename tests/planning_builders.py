@@ -11,7 +11,7 @@ from autotune.workflows.planning import PlanningSettings
 from autotune.workflows.target import resolve_target
 from runtime.plan_document import CapSummary, HostSummary
 
-SETTINGS = PlanningSettings(space=SearchSpace(max_prefetch=2), reserve_bytes=0)
+SETTINGS = PlanningSettings(space=SearchSpace(max_prefetch=2), reserve_bytes=0, peak_quantile=0.5)
 AMPLE_BYTES = 2**50
 
 

@@ -75,7 +75,14 @@ RecipeOption = Annotated[Recipe | None, typer.Option("--recipe", help="Quality r
 EngineOption = Annotated[
     str, typer.Option("--engine", help=f"Whose behaviour is simulated: {', '.join(list_engines())}.")
 ]
-ReserveOption = Annotated[str, typer.Option("--reserve", help="Device memory kept free on purpose.")]
+ReserveOption = Annotated[str, typer.Option("--reserve", help="Least device memory that is kept free on purpose.")]
+QuantileOption = Annotated[
+    float,
+    typer.Option(
+        "--peak-quantile",
+        help="Share of cases in which the peak is to stay within what is charged; 0.5 plans with the expected peak.",
+    ),
+]
 ProfileOption = Annotated[
     Path | None,
     typer.Option("--profile", help="A run's profile.json, or a measured model profile, for --model and --device."),

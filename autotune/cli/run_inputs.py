@@ -21,8 +21,9 @@ from autotune.model_facts import ModelFacts
 from autotune.profile import Profile, load_profile
 from autotune.tensor_parallel.shard import shard_facts
 from autotune.workflows.advice import Catalog
+from autotune.workflows.alternatives import Alternative, list_alternatives
 from autotune.workflows.host import HostWish
-from autotune.workflows.planning import Alternative, PlanningSettings, list_alternatives
+from autotune.workflows.planning import PlanningSettings
 from autotune.workflows.ranks import RankWish, take_one_rank
 from autotune.workflows.stored_profiles import is_own_device
 from autotune.workflows.target import Target, resolve_target, target_of_profile
@@ -241,4 +242,10 @@ def _resolve_target(device: str | None, limits: _Limits, detection: Detection | 
 
 
 def _profile(facts: ModelFacts, target: Target) -> Profile:
-    return Profile(facts=facts, rates=target.rates, context_bytes=target.context_bytes, device=target.device)
+    return Profile(
+        facts=facts,
+        rates=target.rates,
+        context_bytes=target.context_bytes,
+        device=target.device,
+        uncertainty=target.uncertainty,
+    )

@@ -18,7 +18,7 @@ _WORDS = {
 
 
 def describe_cause(name: str, uncertainty: Uncertainty) -> str:
-    """The factor ``name`` of ``uncertainty``, or ``REPEATS``, and how well it is known: "compute of vae (estimated)"."""
+    """The factor ``name``, or ``REPEATS``, and how well it is known: "compute of vae (estimated)"."""
     if name == REPEATS:
         return "what repeated runs differ by"
     source = uncertainty.sources[name]

@@ -1,7 +1,8 @@
 """How far the device memory of every phase may be off, and what a quantile of it keeps free. Pure.
 
-The expected peak of a phase is off by what base bytes and the activations of its component are off, the latter times what
-the allocator reserves for them. Quantiles are those of a normal distribution, on the side of too little memory.
+The expected peak of a phase is off by what base bytes and the activations of its component are off, the latter times
+what the allocator reserves for them. Quantiles are those of a normal distribution, on the side of too little memory;
+each holds for its phase, and the one that decides is that of the phase with the peak.
 """
 
 from __future__ import annotations

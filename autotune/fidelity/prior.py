@@ -18,9 +18,11 @@ base                  1.5 GiB    contexts, workspaces, what servers keep beside 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from autotune.fidelity.estimation import Matrix
+from autotune.fidelity.surrogate import Matrix
 from autotune.model_facts import ModelFacts
 from autotune.rates import Rates
 from autotune.uncertainty import ACTIVATIONS_PREFIX, COMPUTE_PREFIX, Uncertainty
@@ -82,6 +84,21 @@ def derive_uncertainty(facts: ModelFacts, rates: Rates, device: DeviceSummary) -
         covariance=tuple(tuple(float(value) for value in row) for row in covariance),
         repeat_ratio=REPEAT_RATIO,
         sources=sources,
+    )
+
+
+def forget_factor(uncertainty: Uncertainty, name: str, prior: Uncertainty) -> Uncertainty:
+    """``uncertainty`` with what ``prior`` says of the factor ``name``, alone: its figure was replaced by another."""
+    if name not in uncertainty.names:
+        return uncertainty
+    index = uncertainty.names.index(name)
+    covariance = np.asarray(uncertainty.covariance, dtype=np.float64)
+    covariance[index, :] = covariance[:, index] = 0.0
+    covariance[index, index] = prior.sd_of(name) ** 2
+    return replace(
+        uncertainty,
+        covariance=tuple(tuple(float(value) for value in row) for row in covariance),
+        sources={**uncertainty.sources, name: prior.sources.get(name, _ESTIMATED)},
     )
 
 

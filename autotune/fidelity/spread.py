@@ -5,9 +5,9 @@ Notation
     t   the predicted time of a later request; g = dt/dx its slopes
     r   the share of a latency by which repeated runs differ
 
-The delta method: t varies by g'Cg, the difference of two plans by (g1 - g2)'C(g1 - g2), so that what both have in common
-cancels; each run adds (r t)^2 of its own. Slopes are divided differences over half a standard deviation either way: a
-kink within reach, where another lane binds, counts in part. What adds seconds is never below nothing, and goes up only.
+The delta method: t varies by g'Cg, the difference of two plans by (g1 - g2)'C(g1 - g2), so that what both have in
+common cancels; each run adds (r t)^2 of its own. Slopes are divided differences over half a standard deviation either
+way: a kink within reach, where another lane binds, counts in part. What adds seconds is never below nothing: up only.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from autotune.evaluate import Evaluator
 from autotune.fidelity.factors import Factors, apply_to_facts, apply_to_rates
 from autotune.uncertainty import Uncertainty, is_added_time, is_memory_factor
 from runtime.plan import Plan
+from runtime.plan_document import is_tie
 
 REPEATS = "repeats"
 """The cause of a spread that no factor has: repeated runs of one plan differ."""
@@ -52,7 +53,7 @@ class Difference:
     @property
     def is_tie(self) -> bool:
         """Whether the plans are closer than the noise."""
-        return abs(self.difference_s) <= self.spread.sd
+        return is_tie(self.difference_s, self.spread.sd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autotune.evaluate import Evaluation, Evaluator
+from autotune.evaluate import Evaluation
 from autotune.export.server_command import ServerCommand, explain_unknown
+from autotune.fidelity.spread import Difference, derive_spreads
 from autotune.model_facts import ModelFacts
 from autotune.profile import Profile
 from autotune.server_default import choose_default
 from autotune.workflows.command_plan import CommandPlan, plan_command
-from autotune.workflows.planning import NothingFits, PlanningSettings, build_evaluator, make_plan, streamed_plan
+from autotune.workflows.planned import NothingFits
+from autotune.workflows.planning import (
+    PlanningSettings,
+    build_evaluator,
+    choose_uncertainty,
+    make_plan,
+    streamed_plan,
+)
 from autotune.workflows.simulation import Simulation, simulate_plan
 from autotune.workflows.target import Target
 from reports.command import ComparedPlan
@@ -68,16 +76,22 @@ def report_command(
     simulation = simulate_plan(
         evaluator, planned.plan, streamed_plan(facts, settings.engine), target, profile, settings
     )
-    plans = [_compare("this command", "what the command gives", evaluator.evaluate(planned.plan), target)]
+    found = [("this command", "what the command gives", evaluator.evaluate(planned.plan))]
     default = _choose_default(command, facts, target)
     if default is not None:
         meaning = (
             f"what the server chooses in performance mode {command.performance_mode} when no option places anything"
         )
-        plans.append(_compare("server default", meaning, evaluator.evaluate(default), target))
-    best = _find_best(facts, target, settings, evaluator, notify)
+        found.append(("server default", meaning, evaluator.evaluate(default)))
+    best = _find_best(facts, target, settings, notify)
     if best is not None:
-        plans.append(_compare("best plan", "the fastest plan under the same cap", best, target))
+        found.append(("best plan", "the fastest plan under the same cap", best))
+    plans = [evaluation.plan for _, _, evaluation in found]
+    spreads = derive_spreads(evaluator, choose_uncertainty(facts, target), plans)
+    compared = tuple(
+        _compare(name, meaning, evaluation, target, spreads.difference(evaluation.plan, plans[0]) if index else None)
+        for index, (name, meaning, evaluation) in enumerate(found)
+    )
     notes = planned.notes
     if best is None:
         notes = (*notes, "no plan at all fits under the cap; autotune search says what is missing")
@@ -89,7 +103,7 @@ def report_command(
         notes=notes,
         ignored=command.ignored,
         simulation=simulation,
-        plans=tuple(plans),
+        plans=compared,
     )
 
 
@@ -108,14 +122,15 @@ def _find_best(
     facts: ModelFacts,
     target: Target,
     settings: PlanningSettings,
-    evaluator: Evaluator,
     notify: Callable[[str], None],
 ) -> Evaluation | None:
     answer = make_plan(facts, target, settings, notify=notify)
     return None if isinstance(answer, NothingFits) else answer.chosen
 
 
-def _compare(name: str, meaning: str, evaluation: Evaluation, target: Target) -> ComparedPlan:
+def _compare(
+    name: str, meaning: str, evaluation: Evaluation, target: Target, difference: Difference | None
+) -> ComparedPlan:
     charged_bytes = evaluation.peak.charged_bytes
     return ComparedPlan(
         name=name,
@@ -125,4 +140,6 @@ def _compare(name: str, meaning: str, evaluation: Evaluation, target: Target) ->
         host_bytes=sum(evaluation.host_bytes.values()),
         fits=evaluation.fits(target.cap.effective_bytes),
         placements={item.component: item.describe() for item in evaluation.plan.placements},
+        difference_s=difference.difference_s if difference is not None else None,
+        difference_sd_s=difference.spread.sd if difference is not None else None,
     )

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 
 from autotune.bounds import compute_use_bounds_s
 from autotune.evaluate import Evaluation, Evaluator
+from autotune.fidelity.causes import describe_cause
+from autotune.fidelity.peak_margin import derive_peak_spreads
+from autotune.fidelity.spread import LatencySpreads
 from autotune.host_reads import count_disk_bytes
 from autotune.memory_model import ACTIVATION_RESERVED_RATIO, WORKSPACE_BYTES
 from autotune.profile import Profile
 from autotune.workflows.basis import ESTIMATED, INTERFERENCE_FIGURE, describe_basis
+from autotune.workflows.comparisons import list_comparisons
+from autotune.workflows.doubt import describe_doubt
 from autotune.workflows.findings import list_findings
-from autotune.workflows.planning import Planned, PlanningSettings, build_evaluator
+from autotune.workflows.planned import Planned
+from autotune.workflows.planning import PlanningSettings, build_evaluator
 from autotune.workflows.ranks import describe_ranks, list_rank_assumptions, warn_of_ranks
 from autotune.workflows.target import Target
 from autotune.workflows.variant_choice import variant_findings
 from runtime.engines.host_rules import ComponentHosting
 from runtime.hosting import HostTier, PinBudget, StackHosting
 from runtime.model_spec import ComponentSpec, StackSpec
-from runtime.plan import Plan
 from runtime.plan_document import (
-    Comparison,
     DeviceSummary,
     HostPrediction,
     PassPrediction,
@@ -31,7 +35,6 @@ from runtime.plan_document import (
     Prediction,
     UsePrediction,
 )
-from runtime.residency import Mode
 from runtime.units import format_gib, format_percent
 
 PROGRAM = "layerstream-autotune"
@@ -83,14 +86,20 @@ def build_document(
         host=target.host,
         cap=target.cap,
         plan=planned.chosen.plan,
-        prediction=build_prediction(planned.chosen, evaluator, describe_basis(profile.facts, target.device)),
+        prediction=build_prediction(
+            planned.chosen,
+            evaluator,
+            describe_basis(profile.facts, target.device),
+            spreads=planned.spreads,
+            peak_quantile=settings.peak_quantile,
+        ),
         findings=(
             *list_findings(planned, evaluator, target),
             *describe_ranks(planned.chosen, target),
             *host_findings(planned.chosen, target),
             *variant_findings(profile.facts, target),
         ),
-        comparisons=_compare(planned, target),
+        comparisons=list_comparisons(planned, target),
         what_ifs=planned.what_ifs,
         tuning_gains=planned.tuning_gains,
         assumptions=list_assumptions(profile, target, settings),
@@ -109,8 +118,23 @@ def describe_workload(profile: Profile) -> dict[str, int | str]:
     }
 
 
-def build_prediction(evaluation: Evaluation, evaluator: Evaluator, source: str = ESTIMATED) -> Prediction:
-    """An evaluation by ``evaluator`` as it stands in documents; ``source`` says what it rests on."""
+def build_prediction(
+    evaluation: Evaluation,
+    evaluator: Evaluator,
+    source: str = ESTIMATED,
+    *,
+    spreads: LatencySpreads | None = None,
+    peak_quantile: float | None = None,
+) -> Prediction:
+    """An evaluation by ``evaluator`` as it stands in documents.
+
+    Args:
+        evaluation: what was predicted.
+        evaluator: what predicted it.
+        source: what it rests on.
+        spreads: how far latencies may be off, that of the evaluated plan among them; None where nobody asked.
+        peak_quantile: what the evaluator keeps free device memory for.
+    """
     costs, plan = evaluator.cost_model, evaluation.plan
     bounds_s = compute_use_bounds_s(evaluator.lifecycle.build_program(plan), plan, evaluator.costs_of(plan))
     uses = tuple(
@@ -128,7 +152,7 @@ def build_prediction(evaluation: Evaluation, evaluator: Evaluator, source: str =
         )
         for index, use in enumerate(evaluation.uses)
     )
-    return Prediction(
+    prediction = Prediction(
         source=source,
         latency_s=evaluation.latency_s,
         first_latency_s=evaluation.first_latency_s,
@@ -138,6 +162,27 @@ def build_prediction(evaluation: Evaluation, evaluator: Evaluator, source: str =
         host_bytes=dict(evaluation.host_bytes),
         hosting=_predict_hosting(evaluation, evaluator),
         disk_read_bytes=sum(count_disk_bytes(evaluator, plan).values()),
+        peak_quantile=peak_quantile,
+    )
+    return prediction if spreads is None else _with_spreads(prediction, evaluation, evaluator, spreads)
+
+
+def _with_spreads(
+    prediction: Prediction, evaluation: Evaluation, evaluator: Evaluator, spreads: LatencySpreads
+) -> Prediction:
+    """``prediction`` with how far its latency and its peak may be off, and what most of that comes from."""
+    uncertainty, latency = spreads.uncertainty, spreads.spread_of(evaluation.plan)
+    low_s, high_s = spreads.interval_of(evaluation.plan)
+    peaks = derive_peak_spreads(evaluator.cost_model.facts, uncertainty)
+    peak = peaks[evaluation.phases.index(evaluation.peak)]
+    return replace(
+        prediction,
+        latency_sd_s=latency.sd,
+        latency_low_s=low_s,
+        latency_high_s=high_s,
+        latency_cause=describe_cause(latency.cause, uncertainty),
+        peak_sd_bytes=round(peak.sd),
+        peak_cause=describe_cause(peak.cause, uncertainty),
     )
 
 
@@ -183,7 +228,7 @@ def list_assumptions(profile: Profile, target: Target, settings: PlanningSetting
     memory = (
         f"charged against the cap besides live tensors: {format_gib(target.context_bytes)} context, "
         f"{format_gib(WORKSPACE_BYTES)} library workspaces, {format_percent(ACTIVATION_RESERVED_RATIO - 1)} of the "
-        f"activations for the allocator, {format_gib(settings.reserve_bytes)} reserve"
+        "activations for the allocator, and what is kept free"
     )
     return (
         f"device: {target.device.origin}",
@@ -191,6 +236,7 @@ def list_assumptions(profile: Profile, target: Target, settings: PlanningSetting
         f"host memory: {target.host.origin}; pins are charged at their exact size, as the server registers memory, and "
         "components that are moved whole with the rounding of torch's pinned allocator",
         memory,
+        *describe_doubt(profile.facts, target, settings),
         f"engine: {settings.engine}; a request is a later one, after load and the first request",
         *(f"fixed by the user, not searched: {fixed.describe()}" for fixed in settings.space.fixed),
         *profile.facts.notes,
@@ -208,63 +254,3 @@ def host_findings(evaluation: Evaluation, target: Target) -> tuple[str, ...]:
             f"{' of each rank' if target.ranks > 1 else ''}. The system would swap or end the server"
         )
     return tuple(found)
-
-
-def _describe_default(default: Evaluation, cap_bytes: int) -> str:
-    """The server's own choice in words, and whether it would run."""
-    modes: dict[str, list[str]] = {}
-    for placement in default.plan.placements:
-        modes.setdefault(placement.describe(), []).append(placement.component)
-    text = "; ".join(f"{', '.join(names)}: {mode}" for mode, names in modes.items())
-    if default.peak.charged_bytes > cap_bytes:
-        text += f"; out of memory, {format_gib(default.peak.charged_bytes - cap_bytes)} too much"
-    elif default.hosting.short_bytes:
-        text += f"; the host lacks {format_gib(default.hosting.short_bytes)} for it"
-    return f"what the server chooses by itself (performance mode auto): {text}"
-
-
-def describe_streamed(plan: Plan) -> str:
-    """What the streamed plan is, with the components that it keeps."""
-    kept = [placement.component for placement in plan.placements if placement.mode is Mode.RESIDENT]
-    text = "streamed with the server's default knobs: one layer ahead, none resident"
-    return f"{text}; {', '.join(kept)} resident as by default" if kept else text
-
-
-def _compare(planned: Planned, target: Target) -> tuple[Comparison, ...]:
-    cap = target.cap.effective_bytes
-
-    def compare(name: str, meaning: str, evaluation: Evaluation) -> Comparison:
-        peak = evaluation.peak.charged_bytes
-        return Comparison(
-            name=name,
-            meaning=meaning,
-            latency_s=evaluation.latency_s,
-            charged_bytes=peak,
-            fits=evaluation.fits(cap),
-            placements={item.component: item.describe() for item in evaluation.plan.placements},
-        )
-
-    optimum = planned.solution.optimum_score
-    default = planned.server_default
-    own = () if default is None else (compare("server default", _describe_default(default, cap), default),)
-    return (
-        compare("plan", "the chosen plan: of the equally fast, least VRAM, then fewest changes", planned.chosen),
-        Comparison(
-            name="optimum",
-            meaning="the fastest plan under the cap, before ties are broken",
-            latency_s=optimum.latency_s,
-            charged_bytes=optimum.charged_bytes,
-            fits=True,
-            placements={item.component: item.describe() for item in planned.solution.optimum.placements},
-        ),
-        *own,
-        compare("streamed", describe_streamed(planned.streamed.plan), planned.streamed),
-        Comparison(
-            name="everything resident",
-            meaning="bound: compute alone",
-            latency_s=planned.resident_s,
-            charged_bytes=planned.resident_bytes,
-            fits=planned.resident_bytes <= cap,
-            placements=None,
-        ),
-    )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from autotune.evaluate import Evaluator
+from autotune.fidelity.causes import describe_cause
 from autotune.study_records import StudyResult
-from autotune.workflows.planning import UNCERTAINTY_RATIO, NothingFits, Planned
+from autotune.workflows.planned import Planned, find_expected_peak
 from autotune.workflows.target import Target
+from reports.differences import describe_difference
 from runtime.engines.protocol import list_stacks
 from runtime.hosting import HostTier
+from runtime.plan_document import WhatIf, is_tie
 from runtime.residency import Mode
 from runtime.units import format_gib, format_percent, format_seconds
 
@@ -33,23 +38,34 @@ def list_findings(planned: Planned, evaluator: Evaluator, target: Target) -> tup
         findings.append(_what_binds_time(planned, evaluator))
     findings += _what_waits_where(planned)
     findings.append(_what_binds_memory(planned, target))
-    for what_if in planned.what_ifs:
-        saved_s = what_if.now_s - what_if.then_s
-        findings.append(
-            f"{what_if.change} would make the fastest plan {format_seconds(max(saved_s, 0.0))} a request faster "
-            f"({format_percent(max(what_if.gain_ratio, 0.0))})"
-        )
+    findings += map(_what_if, planned.what_ifs)
     findings += _same_output_switch(planned)
     if planned.study is not None:
         findings.append(_second_opinion(planned.study, planned.solution.optimum_score.latency_s))
     return (*findings, *target.notes)
 
 
+def _what_if(what_if: WhatIf) -> str:
+    """What a change outside the plan would save, or that it could not be told from nothing."""
+    saved_s, sd_s = what_if.now_s - what_if.then_s, what_if.difference_sd_s
+    if sd_s is not None and is_tie(saved_s, sd_s):
+        return (
+            f"{what_if.change} would change nothing that could be told from nothing: the fastest plan with it and "
+            f"without are a tie, their difference is {format_seconds(abs(saved_s))} ± {format_seconds(sd_s)}"
+        )
+    spread = "" if sd_s is None else f" ± {format_seconds(sd_s)}"
+    return (
+        f"{what_if.change} would make the fastest plan {format_seconds(max(saved_s, 0.0))}{spread} a request faster "
+        f"({format_percent(max(what_if.gain_ratio, 0.0))})"
+    )
+
+
 def _same_output_switch(planned: Planned) -> list[str]:
-    """The switch that saves most of those that leave the output as it is, if that is more than nothing."""
+    """The switch that saves most of those that leave the output as it is, if two runs could show that it saves."""
     same = [item for item in planned.advice if item.same_output and item.gain_ratio is not None]
     best = max(same, key=lambda item: item.gain_ratio or 0.0, default=None)
-    if best is None or best.then_s is None or best.now_s is None or (best.gain_ratio or 0.0) < UNCERTAINTY_RATIO:
+    least_ratio = math.sqrt(2) * planned.spreads.uncertainty.repeat_ratio
+    if best is None or best.then_s is None or best.now_s is None or (best.gain_ratio or 0.0) < least_ratio:
         return []
     return [
         f"{best.switch} would give the same output in {format_seconds(best.then_s)} a request instead of "
@@ -62,11 +78,12 @@ def _server_default(planned: Planned, target: Target) -> list[str]:
     default = planned.server_default
     if default is None:
         return []
-    excess = default.peak.charged_bytes - target.cap.effective_bytes
-    if excess > 0:
+    cap, charged = target.cap.effective_bytes, default.peak.charged_bytes
+    if charged > cap:
+        verb = "runs" if find_expected_peak(default) > cap else "may run"
         return [
-            f"Left to itself the server runs out of memory here: its default is charged "
-            f"{format_gib(default.peak.charged_bytes)} in '{default.peak.phase}', {format_gib(excess)} over the cap"
+            f"Left to itself the server {verb} out of memory here: its default is charged {format_gib(charged)} in "
+            f"'{default.peak.phase}', {format_gib(charged - cap)} over the cap"
         ]
     if default.hosting.short_bytes:
         return [
@@ -75,11 +92,9 @@ def _server_default(planned: Planned, target: Target) -> list[str]:
         ]
     if default.plan.placements == planned.streamed.plan.placements:
         return []
-    saved = 1 - planned.chosen.latency_s / default.latency_s
-    return [
-        f"Left to itself the server takes {format_seconds(default.latency_s)} a request; the plan "
-        + (f"saves {format_percent(saved)} of it" if saved > 0 else "is not faster, but needs less device memory")
-    ]
+    difference = planned.spreads.difference(planned.chosen.plan, default.plan)
+    beside = describe_difference("the plan", "the server's default", difference.difference_s, difference.spread.sd)
+    return [f"Left to itself the server takes {format_seconds(default.latency_s)} a request; {beside}"]
 
 
 def _what_waits_where(planned: Planned) -> list[str]:
@@ -108,36 +123,13 @@ def _what_waits_where(planned: Planned) -> list[str]:
             for placement, without in zip(planned.chosen.plan.placements, bare.plan.placements, strict=True)
             if placement != without
         ]
+        saved = planned.spreads.difference(bare.plan, planned.chosen.plan)
         findings.append(
             f"Resident layers of {', '.join(names)} save reads from disk: {format_seconds(planned.chosen.latency_s)} a "
-            f"request instead of {format_seconds(bare.latency_s)} without them"
+            f"request instead of {format_seconds(bare.latency_s)} without them, a difference of "
+            f"{format_seconds(saved.difference_s)} ± {format_seconds(saved.spread.sd)}"
         )
     return findings
-
-
-def describe_nothing_fits(answer: NothingFits, target: Target) -> tuple[str, ...]:
-    """Which limit, what is needed, what is available, and the plan that comes nearest."""
-    peak = answer.nearest.peak
-    placements = "; ".join(f"{item.component}: {item.describe()}" for item in answer.nearest.plan.placements)
-    loosen = "or loosen --fix or --base-command, if they are given"
-    if not answer.short_bytes:
-        return (
-            f"nothing fits: the host has {format_gib(target.host_memory.available_bytes)} for weights "
-            f"({target.host.origin}); of the plans within the VRAM cap, {format_gib(answer.cap_bytes)}, the one that "
-            f"holds least there lacks {format_gib(answer.host_short_bytes)}",
-            f"the nearest plan: {placements}",
-            "raise --host-memory if the machine has more, or --vram-cap so that more weights stay on the device, "
-            + loosen,
-        )
-    return (
-        f"nothing fits: the VRAM cap is {target.cap.reason}; the plan that needs least is charged "
-        f"{format_gib(peak.charged_bytes)}, {format_gib(answer.short_bytes)} more",
-        f"its peak is in '{peak.phase}': weights {format_gib(peak.streamed_bytes + peak.standing_bytes)}, activations "
-        f"and frames {format_gib(peak.activation_bytes)}, the rest is context, allocator and reserve",
-        f"the nearest plan: {placements}",
-        "raise --vram-cap or take a larger card, make the request smaller (--width, --height, --frames), lower "
-        f"--reserve, {loosen}",
-    )
 
 
 def _second_opinion(study: StudyResult, optimum_s: float) -> str:
@@ -169,12 +161,14 @@ def _headline(planned: Planned, target: Target) -> str:
     chosen_s = planned.chosen.latency_s
     streamed_s = planned.streamed.latency_s
     fits = planned.streamed.fits(target.cap.effective_bytes)
-    if gain >= UNCERTAINTY_RATIO:
+    difference = planned.spreads.difference(planned.chosen.plan, planned.streamed.plan)
+    beside = describe_difference("the plan", "everything streamed", difference.difference_s, difference.spread.sd)
+    if not planned.gain.is_tie:
         text = (
             f"Tuning pays: {format_seconds(chosen_s)} a request instead of {format_seconds(streamed_s)} with "
             f"everything streamed ({format_percent(1 - chosen_s / streamed_s)} less)"
         )
-        return text if fits else f"{text}, which does not even fit"
+        return f"{text}: {beside}" if fits else f"{text}, which does not even fit: {beside}"
     if not fits:
         lacking = planned.streamed.hosting.short_bytes
         why = (
@@ -186,17 +180,24 @@ def _headline(planned: Planned, target: Target) -> str:
             f"Streaming everything with the default knobs does not fit ({why}); the plan does, at "
             f"{format_seconds(chosen_s)} a request"
         )
+    uncertainty = planned.spreads.uncertainty
+    if gain <= math.sqrt(2) * uncertainty.repeat_ratio:
+        return (
+            f"Copies are hidden behind compute: residency and prefetch buy {format_percent(max(gain, 0.0))} at most, "
+            f"and {beside}. Keep the server's default knobs unless you need the VRAM that this plan saves"
+        )
     return (
-        f"Copies are hidden behind compute: residency and prefetch buy {format_percent(max(gain, 0.0))} at most, less "
-        f"than the {format_percent(UNCERTAINTY_RATIO)} by which repeated runs differ. Keep the server's default "
-        "knobs unless you need the VRAM that this plan saves"
+        f"Whether tuning pays is not known: residency and prefetch are expected to buy {format_percent(gain)} at most, "
+        f"and {beside}, mostly from {describe_cause(planned.gain.spread.cause, uncertainty)}. Keep the server's "
+        "default knobs until that is measured (`autotune profile`) or calibrated (`autotune calibrate`)"
     )
 
 
 def _where_tuning_pays(planned: Planned) -> str:
     best = max(planned.tuning_gains, key=lambda gain: gain.gain_ratio)
     gains = ", ".join(f"{gain.setting} {format_percent(gain.gain_ratio)}" for gain in planned.tuning_gains)
-    verb = "pays" if best.gain_ratio >= UNCERTAINTY_RATIO else "would gain more, though still little,"
+    pays = not is_tie(best.streamed_s - best.best_s, best.difference_sd_s or 0.0)
+    verb = "pays" if pays else "would gain more, though still a tie,"
     return f"Tuning {verb} where copies weigh more against compute: {gains} on this card and cap"
 
 
@@ -270,7 +271,8 @@ def _what_binds_memory(planned: Planned, target: Target) -> str:
     text += f". Loading is charged {format_gib(planned.chosen.phases[0].charged_bytes)}"
     if peak.charged_bytes > _NEAR_FULL_RATIO * target.device.usable_vram_bytes:
         text += (
-            f". That is more than {format_percent(_NEAR_FULL_RATIO)} of what the card gives a process: a small error "
-            "of the estimate is an out-of-memory error; consider a lower --vram-cap"
+            f". That is more than {format_percent(_NEAR_FULL_RATIO)} of what the card gives a process: an error of the "
+            f"estimate by more than the {format_gib(peak.kept_free_bytes)} kept free is an out-of-memory error; "
+            "consider a lower --vram-cap or a higher --peak-quantile"
         )
     return text

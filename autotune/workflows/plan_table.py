@@ -10,7 +10,8 @@ from typing import Any
 from autotune.evaluate import Evaluation, Evaluator, Score
 from autotune.exact import ExactSolver
 from autotune.model_facts import ModelFacts
-from autotune.workflows.planning import NothingFits, PlanningSettings, build_evaluator
+from autotune.workflows.planned import NothingFits
+from autotune.workflows.planning import PlanningSettings, build_evaluator
 from autotune.workflows.target import Target, choose_cap
 from reports.plan_table import PlanRow
 from runtime.errors import InputError

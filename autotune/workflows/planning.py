@@ -6,31 +6,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from autotune.cost_model import CostModel
-from autotune.evaluate import Evaluation, Evaluator, Score
-from autotune.exact import DEFAULT_TIE_RATIO, CurvePoint, ExactSolution, ExactSolver
+from autotune.evaluate import Evaluator
+from autotune.exact import DEFAULT_TIE_RATIO, ExactSolution, ExactSolver
+from autotune.fidelity.peak_margin import SAFE_QUANTILE, derive_margins
+from autotune.fidelity.prior import derive_uncertainty
+from autotune.fidelity.spread import LatencySpreads, derive_spreads
 from autotune.host_reads import count_disk_bytes
 from autotune.memory_model import DEFAULT_RESERVE_BYTES, MemoryModel, MemorySettings
 from autotune.model_facts import ModelFacts
 from autotune.server_default import PerformanceMode, choose_default
 from autotune.space import SearchSpace
 from autotune.study import StudySettings, run_study
-from autotune.study_records import StudyResult
 from autotune.study_sampler import make_sampler
 from autotune.study_space import StudySpace
+from autotune.uncertainty import Uncertainty
+from autotune.workflows.alternatives import Alternative
+from autotune.workflows.planned import NothingFits, Planned
 from autotune.workflows.target import Target
-from autotune.workload import Workload
 from runtime.engines.registry import DEFAULT_ENGINE, find_engine
 from runtime.errors import UnsupportedError
 from runtime.plan import Placement, Plan
-from runtime.plan_document import Advice, TuningGain, WhatIf
+from runtime.plan_document import TuningGain, WhatIf
 from runtime.residency import Lifetime, Mode, Policy
 from runtime.units import GIB
 
 Notify = Callable[[str], None]
-
-# The spread that public repeats of one configuration show: 269.5 and 273.8 s (PM045), 19.95 and 19.97 s (PM100). A
-# predicted gain below it could not be told from no gain.
-UNCERTAINTY_RATIO = 0.02
 
 _MORE_VRAM_BYTES = 2 * GIB
 
@@ -43,7 +43,8 @@ class PlanningSettings:
         engine: whose behaviour is simulated.
         space: what is searched.
         tie_ratio: plans this close to the optimum count as equally fast.
-        reserve_bytes: device memory kept free on purpose.
+        reserve_bytes: the least device memory that is kept free on purpose.
+        peak_quantile: share of the cases in which the peak is to stay within what is charged.
         study: the Optuna sweep; None for none.
     """
 
@@ -51,76 +52,20 @@ class PlanningSettings:
     space: SearchSpace = field(default_factory=SearchSpace)
     tie_ratio: float = DEFAULT_TIE_RATIO
     reserve_bytes: int = DEFAULT_RESERVE_BYTES
+    peak_quantile: float = SAFE_QUANTILE
     study: StudySettings | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NothingFits:
-    """The answer when no plan stays within the cap: the one that comes nearest, and what it needs."""
-
-    cap_bytes: int
-    nearest: Evaluation
-
-    @property
-    def short_bytes(self) -> int:
-        """Device memory that is missing; 0 when only the host has too little."""
-        return max(0, self.nearest.peak.charged_bytes - self.cap_bytes)
-
-    @property
-    def host_short_bytes(self) -> int:
-        """Host memory that is missing."""
-        return self.nearest.hosting.short_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """The answer when something fits.
-
-    Attributes:
-        solution: optimum and chosen plan.
-        chosen: the chosen plan, in full.
-        streamed: the plan of ``streamed_plan``, with which the others are compared.
-        server_default: what the server chooses by itself; None when that is not known.
-        unresident: the chosen plan without residents in the components that read from disk; None when none does.
-        resident_s: compute alone, the bound that everything resident would reach.
-        resident_bytes: what everything resident would be charged.
-        curve: the trade-off between latency and VRAM.
-        what_ifs, tuning_gains: what would change the answer, and where tuning would pay.
-        study: the Optuna sweep, if one was asked for.
-        advice: switches outside the search, if they were asked for.
-    """
-
-    solution: ExactSolution
-    chosen: Evaluation
-    streamed: Evaluation
-    server_default: Evaluation | None
-    unresident: Evaluation | None
-    resident_s: float
-    resident_bytes: int
-    curve: tuple[CurvePoint, ...]
-    what_ifs: tuple[WhatIf, ...]
-    tuning_gains: tuple[TuningGain, ...]
-    study: StudyResult | None
-    advice: tuple[Advice, ...] = ()
-
-    @property
-    def gain_ratio(self) -> float:
-        """Share of the streamed plan's latency that the optimum saves."""
-        return 1 - self.solution.optimum_score.latency_s / self.streamed.latency_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alternative:
-    """Another setting in which to ask whether tuning pays: what it is, and the facts under it."""
-
-    setting: str
-    facts: Callable[[], ModelFacts]
+def choose_uncertainty(facts: ModelFacts, target: Target) -> Uncertainty:
+    """How far predictions of ``facts`` may be off: from observed runs, or else from where the figures come."""
+    return target.uncertainty or derive_uncertainty(facts, target.rates, target.device)
 
 
 def build_evaluator(facts: ModelFacts, target: Target, settings: PlanningSettings) -> Evaluator:
     """What predicts plans of ``facts`` on ``target``.
 
     Raises:
+        InputError: no quantile to plan with.
         UnsupportedError: several ranks under an engine that runs on one card.
     """
     if facts.tp_size > 1 and not settings.engine.startswith("sglang@"):
@@ -128,7 +73,11 @@ def build_evaluator(facts: ModelFacts, target: Target, settings: PlanningSetting
             f"--tp-size {facts.tp_size}: the engine {settings.engine} runs on one card; plan for a server, e.g. "
             f"--engine {DEFAULT_ENGINE}, or leave out --tp-size"
         )
-    memory = MemorySettings(context_bytes=target.context_bytes, reserve_bytes=settings.reserve_bytes)
+    memory = MemorySettings(
+        context_bytes=target.context_bytes,
+        reserve_bytes=settings.reserve_bytes,
+        margin_bytes=derive_margins(facts, choose_uncertainty(facts, target), settings.peak_quantile),
+    )
     costs = CostModel(facts, target.rates)
     return Evaluator(costs, MemoryModel(facts, memory), find_engine(settings.engine), target.host_memory)
 
@@ -190,28 +139,39 @@ def make_plan(
         notify("running the Optuna study")
         seeds = _seeds(facts, solution, settings)
         study = run_study(space, evaluator.score, cap, settings.study, seeds=seeds, progress=study_progress)
-    resident = evaluator.score(resident_plan(facts, settings.engine))
+    resident = evaluator.evaluate(resident_plan(facts, settings.engine))
     default = server_default_plan(facts, target, settings)
+    streamed = streamed_plan(facts, settings.engine)
+    unresident = _drop_disk_residents(evaluator, solution.chosen)
+    richer = solver.solve(cap + _MORE_VRAM_BYTES, settings.tie_ratio)
+    plans = (
+        solution.chosen,
+        solution.optimum,
+        streamed,
+        resident.plan,
+        *(plan for plan in (default, unresident, richer and richer.optimum) if plan is not None),
+    )
+    spreads = derive_spreads(evaluator, choose_uncertainty(facts, target), plans)
     planned = Planned(
         solution=solution,
         chosen=evaluator.evaluate(solution.chosen),
-        streamed=evaluator.evaluate(streamed_plan(facts, settings.engine)),
+        streamed=evaluator.evaluate(streamed),
         server_default=evaluator.evaluate(default) if default is not None else None,
-        unresident=_evaluate_unresident(evaluator, solution.chosen),
-        resident_s=resident.latency_s,
-        resident_bytes=resident.charged_bytes,
+        unresident=evaluator.evaluate(unresident) if unresident is not None else None,
+        resident=resident,
         curve=solver.trade_off(),
-        what_ifs=_ask_what_if(solver, target, settings, solution.optimum_score),
+        what_ifs=_say_what_if(solution, richer, spreads),
         tuning_gains=(),
         study=study,
+        spreads=spreads,
     )
-    if planned.gain_ratio >= UNCERTAINTY_RATIO or not alternatives:
+    if not planned.gain.is_tie or not alternatives:
         return planned
     return replace(planned, tuning_gains=_ask_where_tuning_pays(target, settings, alternatives, notify))
 
 
-def _evaluate_unresident(evaluator: Evaluator, plan: Plan) -> Evaluation | None:
-    """``plan`` without the residents of components that read from disk, which shows what they save."""
+def _drop_disk_residents(evaluator: Evaluator, plan: Plan) -> Plan | None:
+    """``plan`` without residents in components that read from disk, which shows what they save; None if it has none."""
     reads = count_disk_bytes(evaluator, plan)
     placements = tuple(
         replace(placement, resident=0, policy=Policy.LEADING, lifetime=Lifetime.FORWARD)
@@ -219,7 +179,7 @@ def _evaluate_unresident(evaluator: Evaluator, plan: Plan) -> Evaluation | None:
         else placement
         for placement in plan.placements
     )
-    return evaluator.evaluate(replace(plan, placements=placements)) if placements != plan.placements else None
+    return replace(plan, placements=placements) if placements != plan.placements else None
 
 
 def _seeds(facts: ModelFacts, solution: ExactSolution, settings: PlanningSettings) -> list[tuple[str, Plan]]:
@@ -245,12 +205,17 @@ def _seeds(facts: ModelFacts, solution: ExactSolution, settings: PlanningSetting
     return seeds
 
 
-def _ask_what_if(solver: ExactSolver, target: Target, settings: PlanningSettings, now: Score) -> tuple[WhatIf, ...]:
-    more = solver.solve(target.cap.effective_bytes + _MORE_VRAM_BYTES, settings.tie_ratio)
-    found = []
-    if more is not None:
-        found.append(WhatIf(change="2 GiB more VRAM", now_s=now.latency_s, then_s=more.optimum_score.latency_s))
-    return tuple(found)
+def _say_what_if(now: ExactSolution, richer: ExactSolution | None, spreads: LatencySpreads) -> tuple[WhatIf, ...]:
+    if richer is None:
+        return ()
+    return (
+        WhatIf(
+            change="2 GiB more VRAM",
+            now_s=now.optimum_score.latency_s,
+            then_s=richer.optimum_score.latency_s,
+            difference_sd_s=spreads.difference(now.optimum, richer.optimum).spread.sd,
+        ),
+    )
 
 
 def _ask_where_tuning_pays(
@@ -268,31 +233,14 @@ def _ask_where_tuning_pays(
         )
         if solution is None:
             continue
-        streamed = evaluator.score(streamed_plan(facts, settings.engine))
+        streamed = streamed_plan(facts, settings.engine)
+        spreads = derive_spreads(evaluator, choose_uncertainty(facts, target), (streamed, solution.optimum))
         gains.append(
             TuningGain(
                 setting=alternative.setting,
-                streamed_s=streamed.latency_s,
+                streamed_s=evaluator.score(streamed).latency_s,
                 best_s=solution.optimum_score.latency_s,
+                difference_sd_s=spreads.difference(streamed, solution.optimum).spread.sd,
             )
         )
     return tuple(gains)
-
-
-def list_alternatives(
-    workload: Workload, smaller: tuple[int, int] | None, load: Callable[[Workload], ModelFacts]
-) -> tuple[Alternative, ...]:
-    """Settings in which copies weigh more: a smaller canvas, fewer steps, both."""
-    few_steps = 8
-    wishes: list[tuple[str, Workload]] = []
-    if smaller is not None and (workload.width, workload.height) != smaller:
-        canvas = replace(workload, width=smaller[0], height=smaller[1])
-        wishes.append((f"{smaller[0]}x{smaller[1]}", canvas))
-        if workload.steps > few_steps:
-            wishes.append((f"{smaller[0]}x{smaller[1]} in {few_steps} steps", replace(canvas, steps=few_steps)))
-    if workload.steps > few_steps:
-        wishes.append((f"{few_steps} steps", replace(workload, steps=few_steps)))
-    return tuple(
-        Alternative(setting=setting, facts=lambda wish=wish: load(wish))  # type: ignore[misc]
-        for setting, wish in wishes
-    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from autotune.detect import DetectedGpu, Detection
+from autotune.fidelity.prior import derive_uncertainty, forget_factor
 from autotune.hardware import GIVEN_BY_USER, DevicePreset, find_device
 from autotune.profile import Profile
 from autotune.rates import DEFAULT_DISK_BYTES_PER_S, DEFAULT_DISK_SOURCE, Rates, derive_rates
+from autotune.uncertainty import Uncertainty
 from autotune.workflows.host import HostWish, choose_host, view_host
 from runtime.errors import InputError
 from runtime.hosting import HostMemory
@@ -29,6 +31,7 @@ class Target:
         host, cap: host memory and VRAM cap, each with how it was chosen.
         notes: which measurements these figures rest on, or how to have some; one sentence each.
         ranks: cards that answer a request together; all but ``host`` is of one of them.
+        uncertainty: how far predictions may be off, from observed runs; None where that follows from the figures.
     """
 
     device: DeviceSummary
@@ -39,6 +42,7 @@ class Target:
     cap: CapSummary
     notes: tuple[str, ...] = ()
     ranks: int = 1
+    uncertainty: Uncertainty | None = None
 
     @property
     def host_memory(self) -> HostMemory:
@@ -143,15 +147,29 @@ def target_of_profile(
         device = set_figure(device, "pinned_bytes_per_s", figure)
         origin += f"; copies at {pinned_bytes_per_s / 1e9:g} GB/s, given with --link-rate"
     free_bytes = place.free_bytes if place is not None else None
+    device = _with_disk_rate(replace(device, origin=origin), host)
     return Target(
-        device=_with_disk_rate(replace(device, origin=origin), host),
+        device=device,
         rates=_apply_disk_rate(rates, host),
         context_bytes=profile.context_bytes,
         free_bytes=device.usable_vram_bytes if free_bytes is None else free_bytes,
         host=choose_host(host, on_this_machine=place is not None and place.is_here),
         cap=choose_cap(device, vram_cap_bytes, free_bytes),
         notes=place.notes if place is not None else (),
+        uncertainty=_keep_uncertainty(profile, device),
     )
+
+
+def _keep_uncertainty(profile: Profile, device: DeviceSummary) -> Uncertainty | None:
+    """What runs say about the profile's figures, except for those that were typed in their place for ``device``."""
+    found = profile.uncertainty
+    if found is None:
+        return None
+    prior = derive_uncertainty(profile.facts, profile.rates, device)
+    for factor, figure in (("copy", "pinned_bytes_per_s"), ("disk", "disk_bytes_per_s")):
+        if figure in device.figures and device.figures[figure].source == GIVEN_BY_USER:
+            found = forget_factor(found, factor, prior)
+    return found
 
 
 def choose_cap(device: DeviceSummary, asked_bytes: int | None, free_bytes: int | None = None) -> CapSummary:

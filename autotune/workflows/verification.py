@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from autotune.fidelity.prior import REPEAT_RATIO
 from autotune.observed.perf_dump import PerfDump
 from autotune.observed.run_observation import FIRST_REQUEST, GENERATED, compute_step_s
 from autotune.observed.server_log import ServerLog
 from autotune.observed.verdict import Check, NotRead, Outcome, Verification
-from autotune.workflows.planning import UNCERTAINTY_RATIO
 from autotune.workflows.verification_figures import check_passes, check_peaks, check_times, derive_expected
 from autotune.workflows.verification_placement import (
     check_model,
@@ -122,7 +122,7 @@ def _compare_figures(first: ObservedPlan, second: ObservedPlan) -> str | None:
     plans = [derive_expected(run.document) for run in (first, second)]
     predicted = [(plan.step_s, float(plan.allocated_bytes)) for plan in plans]
     alike, differs = [], False
-    for index, (what, noise_ratio) in enumerate((("step time", UNCERTAINTY_RATIO), ("peak", SAME_PEAK_RATIO))):
+    for index, (what, noise_ratio) in enumerate((("step time", REPEAT_RATIO), ("peak", SAME_PEAK_RATIO))):
         one, other = pairs[0][index], pairs[1][index]
         if not one or not other:
             continue

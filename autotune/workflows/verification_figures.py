@@ -50,14 +50,14 @@ def derive_expected(document: PlanDocument) -> Expected:
     ]
     steps, step_s = _derive_steps(main, int(document.workload["steps"]))
     phases = [phase for phase in prediction.phases if phase.phase != "load"]
-    # What is charged besides tensors and the allocator's rounding: context, library workspaces, reserve.
-    overhead_bytes = min(phase.charged_bytes - phase.live_bytes for phase in prediction.phases)
+    # What is expected besides tensors and the allocator's rounding: context and library workspaces.
+    overhead_bytes = min(phase.expected_bytes - phase.live_bytes for phase in prediction.phases)
     own_bytes = max(overhead_bytes - WORKSPACE_BYTES, 0)
     return Expected(
         steps=steps,
         step_s=step_s,
         allocated_bytes=max(phase.live_bytes for phase in phases or prediction.phases) + WORKSPACE_BYTES,
-        reserved_bytes=max(phase.charged_bytes for phase in phases or prediction.phases) - own_bytes,
+        reserved_bytes=max(phase.expected_bytes for phase in phases or prediction.phases) - own_bytes,
     )
 
 

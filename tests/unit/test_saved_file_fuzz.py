@@ -82,8 +82,14 @@ def find_numbers(node, path=()):
         yield path
 
 
+SIGNED = ("difference_s",)
+"""A plan that is compared may be the faster one."""
+
+
 def test_no_figure_of_a_plan_may_be_negative(saved):
     for path in find_numbers(json.loads(saved[0])):
+        if path[-1] in SIGNED:
+            continue
         changed = json.loads(saved[0])
         node = changed
         for key in path[:-1]:

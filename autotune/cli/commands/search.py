@@ -20,6 +20,7 @@ from autotune.exact import DEFAULT_TIE_RATIO
 from autotune.export.dialects import RECORDED_TARGET, find_dialect
 from autotune.export.server_command import ServerCommand, explain_unknown
 from autotune.export.sglang import Export
+from autotune.fidelity.peak_margin import SAFE_QUANTILE, check_quantile
 from autotune.space import DEFAULT_MAX_PREFETCH, SearchSpace
 from autotune.study import StudySettings, check_storage
 from autotune.study_sampler import SamplerName
@@ -27,10 +28,11 @@ from autotune.workflows.advice import find_advice
 from autotune.workflows.command_plan import check_facts, list_carried_over
 from autotune.workflows.document import build_document
 from autotune.workflows.export_run import default_model_path, export_document, is_server
-from autotune.workflows.findings import describe_nothing_fits
 from autotune.workflows.fixed_settings import fix_settings
+from autotune.workflows.nothing_fits import describe_nothing_fits
 from autotune.workflows.outputs import RunFiles, check_folder, choose_folder, write_run
-from autotune.workflows.planning import NothingFits, Planned, PlanningSettings, make_plan
+from autotune.workflows.planned import NothingFits, Planned
+from autotune.workflows.planning import PlanningSettings, make_plan
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InexpressibleError, InputError
 from runtime.plan_document import PlanDocument
@@ -64,6 +66,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     recipe: opt.RecipeOption = None,
     engine: opt.EngineOption = DEFAULT_ENGINE,
     reserve: opt.ReserveOption = "512MiB",
+    peak_quantile: opt.QuantileOption = SAFE_QUANTILE,
     base_command: Annotated[
         str | None,
         typer.Option(
@@ -99,6 +102,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     """Find the best placement of every component under a VRAM cap and write plan, report and flags."""
     if not 0 <= tie_ratio < 1:
         raise InputError(f"--tie-ratio is {tie_ratio}: give a share from 0 up to below 1, e.g. 0.005")
+    check_quantile(peak_quantile)
     find_dialect(target)
     now = datetime.now(UTC).astimezone()
     settings = PlanningSettings(
@@ -106,6 +110,7 @@ def search(  # noqa: PLR0913 - one parameter per option
         space=SearchSpace(max_prefetch=max_prefetch),
         tie_ratio=tie_ratio,
         reserve_bytes=parse_bytes(reserve),
+        peak_quantile=peak_quantile,
     )
     check_folder(out or Path("runs"), overwrite=overwrite, is_parent=out is None)
     check_storage(storage)
@@ -249,7 +254,8 @@ def _study(
     if trials == 0:
         return None
     host = inputs.target.host
-    parts = (host.available_bytes, host.pins, host.page_cache_bytes, planning.engine, planning.reserve_bytes)
+    machine = (host.available_bytes, host.pins, host.page_cache_bytes)
+    parts = (*machine, planning.engine, planning.reserve_bytes, planning.peak_quantile)
     key = " ".join(map(str, (inputs.profile.digest, *parts)))
     return StudySettings(trials=trials, sampler=sampler, seed=seed, storage=storage, key=key)
 
@@ -263,6 +269,7 @@ def _report_nothing_fits(answer: NothingFits, inputs: Inputs, *, as_json: bool) 
                 "limit": "vram" if answer.short_bytes else "host memory",
                 "available_bytes": answer.cap_bytes,
                 "needed_bytes": answer.nearest.peak.charged_bytes,
+                "kept_free_bytes": answer.nearest.peak.kept_free_bytes,
                 "short_bytes": answer.short_bytes,
                 "host_available_bytes": inputs.target.host.available_bytes,
                 "host_needed_bytes": answer.nearest.hosting.held_bytes,

@@ -14,6 +14,7 @@ from autotune.cli.run_inputs import Inputs, read_inputs
 from autotune.cli.show_command import show_comparison, show_understood
 from autotune.collector import paused_collector
 from autotune.export.server_command import ServerCommand
+from autotune.fidelity.peak_margin import SAFE_QUANTILE, check_quantile
 from autotune.trace_timeline import trace_request
 from autotune.workflows.command_plan import check_facts
 from autotune.workflows.command_report import plan_on_target, report_command
@@ -21,6 +22,7 @@ from autotune.workflows.outputs import write_json
 from autotune.workflows.planning import PlanningSettings, build_evaluator, streamed_plan
 from autotune.workflows.settings_text import apply_settings
 from autotune.workflows.simulation import Simulation, simulate_plan
+from reports.differences import describe_latency, describe_peak, describe_spread
 from reports.markdown import describe_cards, describe_source, describe_workload
 from reports.simulation import simulated_uses_table
 from reports.tables import describe_hosting, host_table, memory_table
@@ -62,6 +64,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     recipe: opt.RecipeOption = None,
     engine: opt.EngineOption = DEFAULT_ENGINE,
     reserve: opt.ReserveOption = "512MiB",
+    peak_quantile: opt.QuantileOption = SAFE_QUANTILE,
     timeline: Annotated[
         Path | None, typer.Option("--timeline", help="Write spans, stalls and live bytes of the request as JSON.")
     ] = None,
@@ -69,7 +72,8 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     json: opt.JsonOption = False,
 ) -> None:
     """Predict one plan: everything streamed with the server's default knobs, changed by --set, or a command's."""
-    planning = PlanningSettings(engine=engine, reserve_bytes=parse_bytes(reserve))
+    check_quantile(peak_quantile)
+    planning = PlanningSettings(engine=engine, reserve_bytes=parse_bytes(reserve), peak_quantile=peak_quantile)
     command = read_command(from_command, "--from-command", engine)
     if command is not None and settings:
         raise InputError("--set changes the streamed plan and --from-command is a plan of its own: leave one out")
@@ -152,17 +156,19 @@ def _show(simulation: Simulation) -> None:
         [
             f"{describe_source(prediction.source)} {describe_workload(simulation.workload, simulation.variant)} "
             f"Device: {simulation.device}. Host: {simulation.host}. Cap: {simulation.cap}.",
-            f"A later request takes {format_seconds(prediction.latency_s)} (the first one after load "
+            f"A later request takes {describe_latency(prediction)} (the first one after load "
             f"{format_seconds(prediction.first_latency_s)}; streamed with the server's default knobs "
             f"{format_seconds(simulation.streamed_latency_s)}) and is charged "
             f"{format_gib(prediction.peak.charged_bytes)} of VRAM{describe_cards(simulation.tp_size)} in "
-            f"'{prediction.peak.phase}', of which "
+            f"'{prediction.peak.phase}'{describe_peak(prediction)}, of which "
             f"{format_gib(prediction.peak.live_bytes)} are live tensors: it {fits}. It needs "
-            f"{format_gib(prediction.total_host_bytes * simulation.tp_size)} of host memory.",
+            f"{format_gib(prediction.total_host_bytes * simulation.tp_size)} of host memory. "
+            f"{describe_spread(prediction)}",
         ]
     )
     print_lines(simulation.warnings, bullet="warning: ")
     print_lines(simulation.notes, bullet="note: ")
+    print_lines(simulation.beside, bullet="- ")
     print_lines([""])
     print_table(simulated_uses_table(prediction, simulation.placements))
     print_table(memory_table(prediction))

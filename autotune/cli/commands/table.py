@@ -13,6 +13,7 @@ from autotune.cli.console import Steps, print_error, print_json, print_lines, pr
 from autotune.cli.run_inputs import Inputs, read_inputs
 from autotune.collector import paused_collector
 from autotune.exact import DEFAULT_TIE_RATIO
+from autotune.fidelity.peak_margin import SAFE_QUANTILE, check_quantile
 from autotune.space import DEFAULT_MAX_PREFETCH, SearchSpace
 from autotune.workflows.basis import describe_basis
 from autotune.workflows.host import HostWish
@@ -65,6 +66,7 @@ def table(  # noqa: PLR0913 - one parameter per option
     recipe: opt.RecipeOption = None,
     engine: opt.EngineOption = DEFAULT_ENGINE,
     reserve: opt.ReserveOption = "512MiB",
+    peak_quantile: opt.QuantileOption = SAFE_QUANTILE,
     max_prefetch: Annotated[int, typer.Option("--max-prefetch", help="Largest prefetch size tried.")] = (
         DEFAULT_MAX_PREFETCH
     ),
@@ -79,6 +81,7 @@ def table(  # noqa: PLR0913 - one parameter per option
     """Find the best plan for every size under every cap, and the one plan that serves all of them best."""
     if not 0 <= tie_ratio < 1:
         raise InputError(f"--tie-ratio is {tie_ratio}: give a share from 0 up to below 1, e.g. 0.005")
+    check_quantile(peak_quantile)
     if (sizes is None) == (profile is None):
         raise InputError("a table is of the requests in --sizes, or of the one in --profile: give one of the two")
     wanted, caps_bytes = parse_sizes(sizes) if sizes is not None else (), parse_caps(caps)
@@ -88,6 +91,7 @@ def table(  # noqa: PLR0913 - one parameter per option
         space=SearchSpace(max_prefetch=max_prefetch),
         tie_ratio=tie_ratio,
         reserve_bytes=parse_bytes(reserve),
+        peak_quantile=peak_quantile,
     )
     check_folder(out or Path("runs"), overwrite=overwrite, is_parent=out is None, known=TABLE_FILES)
     host = opt.read_host_wish(
