@@ -1,7 +1,7 @@
 """What ``--perf-dump-path`` of SGLang-diffusion wrote about one request.
 
-Settled in ``runtime/utils/perf_logger.py`` and ``runtime/managers/gpu_worker.py`` of 0.5.21 to 0.5.23. Older releases are
-taken to write the same keys; ``load_peak``, ``runtime_peak`` and ``warmup_peak`` may be missing:
+Settled in ``runtime/utils/perf_logger.py`` and ``runtime/managers/gpu_worker.py`` of 0.5.21 to 0.5.23. Older releases
+are taken to write the same keys; ``load_peak``, ``runtime_peak`` and ``warmup_peak`` may be missing:
 
 - ``total_duration_ms`` is the forward of one request on the worker, without saving its output. Warm-up requests are
   never written; every other one with this path is, the last replaces those before.
