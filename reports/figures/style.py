@@ -92,6 +92,11 @@ def add_legend(figure: Figure, handles: Sequence[Artist], columns: int = 2) -> N
 def number_ticks(axis: Axis, most: int = 7) -> None:
     """At most about ``most`` ticks at round numbers, written in full with separators."""
     axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10]))
+    format_ticks(axis)
+
+
+def format_ticks(axis: Axis) -> None:
+    """Ticks of ``axis`` written in full with separators."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(value)))
 
 
