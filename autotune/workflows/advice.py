@@ -16,13 +16,10 @@ from autotune.workflows.host import change_host
 from autotune.workflows.planning import PlanningSettings
 from autotune.workflows.target import Target
 from autotune.workflows.variant_choice import find_fast_score, runs_on
+from autotune.workflows.what_ifs import HALF_STEPS, ask_for_machine
 from autotune.workload import Recipe, Workload
 from runtime.errors import AutotuneError, InputError
-from runtime.hosting import HostTier
 from runtime.plan_document import Advice, WhatIf
-from runtime.units import GIB
-
-_MORE_HOST_BYTES = 32 * GIB
 
 # Half of fewer steps than this is below what any undistilled model of the catalog is run with.
 _LEAST_STEPS_TO_HALVE = 16
@@ -61,7 +58,7 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceFound:
-    """Switches, and changes of the machine."""
+    """Switches, and changes of the machine and of the steps."""
 
     advice: tuple[Advice, ...]
     what_ifs: tuple[WhatIf, ...]
@@ -108,8 +105,11 @@ def find_advice(
                 replace(switch.advice, now_s=now.latency_s, then_s=then.latency_s, charged_bytes=then.charged_bytes)
             )
     tried.sort(key=lambda advice: (not advice.same_output, advice.then_s or 0.0))
+    halved = (item for item in tried if item.note == HALF_STEPS)
+    fewer_steps = (WhatIf(change=HALF_STEPS, now_s=now.latency_s, then_s=item.then_s or 0.0) for item in halved)
     return AdviceFound(
-        advice=(*tried, *UNMODELLED), what_ifs=_ask_for_host_memory(chosen, facts, target, settings, now)
+        advice=(*tried, *UNMODELLED),
+        what_ifs=(*ask_for_machine(chosen, facts, target, settings, now), *fewer_steps),
     )
 
 
@@ -119,22 +119,6 @@ def _try(switch: _Switch, settings: PlanningSettings) -> Score | None:
         return find_fast_score(switch.facts(), switch.target, settings)
     except AutotuneError:
         return None
-
-
-def _ask_for_host_memory(
-    chosen: Evaluation, facts: ModelFacts, target: Target, settings: PlanningSettings, now: Score
-) -> tuple[WhatIf, ...]:
-    """What more host memory would give, where pins are allowed and do not hold everything."""
-    unpinned = sum(
-        hosting.count(tier) for hosting in chosen.hosting.components for tier in (HostTier.PAGEABLE, HostTier.MAPPED)
-    )
-    if not unpinned or not target.host.pins:
-        return ()
-    richer = replace(target, host=change_host(target.host, added_bytes=_MORE_HOST_BYTES))
-    then = find_fast_score(facts, richer, settings)
-    if then is None:
-        return ()
-    return (WhatIf(change="32 GiB more host memory", now_s=now.latency_s, then_s=then.latency_s),)
 
 
 def _list_switches(facts: ModelFacts, target: Target, catalog: Catalog | None) -> Iterator[_Switch]:
@@ -191,7 +175,7 @@ def _list_requests(facts: ModelFacts, target: Target, catalog: Catalog) -> Itera
         )
     if workload.steps >= _LEAST_STEPS_TO_HALVE:
         steps = workload.steps // 2
-        yield switch(f"--steps {steps}", "half the steps", replace(workload, steps=steps))
+        yield switch(f"--steps {steps}", HALF_STEPS, replace(workload, steps=steps))
     width, height = catalog.entry.smaller_canvas
     if width * height < workload.width * workload.height:
         smaller = replace(workload, width=width, height=height)

@@ -46,17 +46,18 @@ def list_findings(planned: Planned, evaluator: Evaluator, target: Target) -> tup
 
 
 def _what_if(what_if: WhatIf) -> str:
-    """What a change outside the plan would save, or that it could not be told from nothing."""
+    """What a change outside the plan would save or cost, or that it could not be told from nothing."""
     saved_s, sd_s = what_if.now_s - what_if.then_s, what_if.difference_sd_s
+    change = f"{what_if.change[:1].upper()}{what_if.change[1:]}"
     if sd_s is not None and is_tie(saved_s, sd_s):
         return (
-            f"{what_if.change} would change nothing that could be told from nothing: the fastest plan with it and "
+            f"{change} would change nothing that could be told from nothing: the fastest plan with it and "
             f"without are a tie, their difference is {format_seconds(abs(saved_s))} ± {format_seconds(sd_s)}"
         )
     spread = "" if sd_s is None else f" ± {format_seconds(sd_s)}"
     return (
-        f"{what_if.change} would make the fastest plan {format_seconds(max(saved_s, 0.0))}{spread} a request faster "
-        f"({format_percent(max(what_if.gain_ratio, 0.0))})"
+        f"{change} would make the fastest plan {format_seconds(abs(saved_s))}{spread} a request "
+        f"{'faster' if saved_s >= 0 else 'slower'} ({format_percent(abs(what_if.gain_ratio))})"
     )
 
 

@@ -67,11 +67,13 @@ def view_host(host: HostSummary, ranks: int) -> HostMemory:
 
 
 def change_host(host: HostSummary, *, added_bytes: int = 0, pins: bool | None = None) -> HostSummary:
-    """``host`` with more memory, or with pins turned on or off."""
+    """``host`` with more memory (less, where ``added_bytes`` is negative), or with pins turned on or off."""
+    memory_bytes, cache_bytes = host.memory_bytes + added_bytes, host.page_cache_bytes
     return replace(
         host,
-        memory_bytes=host.memory_bytes + added_bytes,
-        available_bytes=host.available_bytes + added_bytes,
+        memory_bytes=memory_bytes,
+        available_bytes=max(0, host.available_bytes + added_bytes),
+        page_cache_bytes=None if cache_bytes is None else min(cache_bytes, memory_bytes),
         pins=host.pins if pins is None else pins,
     )
 

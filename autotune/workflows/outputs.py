@@ -18,7 +18,17 @@ from autotune.export.sglang import Export
 from autotune.fidelity.calibrated_profile import CALIBRATED
 from autotune.profile import Profile, encode_profile
 from autotune.study_records import StudyResult
+from autotune.workflows.run_tables import (
+    CURVE_COLUMNS,
+    CURVE_NAME,
+    HOST_COLUMNS,
+    HOSTS_NAME,
+    TRIAL_COLUMNS,
+    TRIALS_NAME,
+    USES_NAME,
+)
 from reports.markdown import describe_cards, render_report
+from reports.run_data import HostPoint
 from runtime.documents import encode_document, replace_file
 from runtime.errors import InputError
 from runtime.measurement_document import FILE_NAME as MEASUREMENT_NAME
@@ -34,13 +44,27 @@ class RunFiles:
     document: PlanDocument
     profile: Profile
     curve: tuple[CurvePoint, ...]
+    host_curve: tuple[HostPoint, ...]
     study: StudyResult | None
     export: Export | None
     model_path: str
 
 
 RUN_FILES = frozenset(
-    {"flags.txt", "pareto.csv", "plan.json", "profile.json", "report.md", "serve.sh", "trials.csv", MEASUREMENT_NAME}
+    {
+        "flags.txt",
+        "plan.json",
+        "profile.json",
+        "report.html",
+        "report.md",
+        "report.pdf",
+        "serve.sh",
+        CURVE_NAME,
+        HOSTS_NAME,
+        MEASUREMENT_NAME,
+        TRIALS_NAME,
+        USES_NAME,
+    }
 )
 
 
@@ -158,8 +182,9 @@ def _write_files(folder: Path, files: RunFiles) -> None:
         (folder / "serve.sh").write_text(script, encoding="utf-8")
         (folder / "serve.sh").chmod(0o755)
     for name, frame in (
-        ("trials.csv", trials_frame(files.study, document.plan)),
-        ("pareto.csv", curve_frame(files.curve, document)),
+        (TRIALS_NAME, trials_frame(files.study, document.plan)),
+        (CURVE_NAME, curve_frame(files.curve, document)),
+        (HOSTS_NAME, hosts_frame(files.host_curve)),
     ):
         (folder / name).write_text(frame.to_csv(index=False), encoding="utf-8")
 
@@ -182,7 +207,6 @@ def trials_frame(study: StudyResult | None, plan: Plan) -> pd.DataFrame:
     """One row per trial: in which run it was tried (``earlier`` ones come from the storage), what it scored."""
     study = study or StudyResult(records=(), evaluations=0, exhausted=False)
     names = [placement.component for placement in plan.placements]
-    columns = ["run", "number", "origin", "feasible", "latency_s", "charged_bytes", "repeated", "failure", *names]
     rows = [
         [
             run,
@@ -198,7 +222,7 @@ def trials_frame(study: StudyResult | None, plan: Plan) -> pd.DataFrame:
         for run, records in (("earlier", study.earlier), ("this", study.records))
         for record in records
     ]
-    return pd.DataFrame(rows, columns=columns)
+    return _keep_integers(pd.DataFrame(rows, columns=[*TRIAL_COLUMNS, *names]), "charged_bytes")
 
 
 def curve_frame(curve: tuple[CurvePoint, ...], document: PlanDocument) -> pd.DataFrame:
@@ -213,7 +237,18 @@ def curve_frame(curve: tuple[CurvePoint, ...], document: PlanDocument) -> pd.Dat
         ]
         for point in curve
     ]
-    return pd.DataFrame(rows, columns=["charged_bytes", "latency_s", "fits", *names])
+    return pd.DataFrame(rows, columns=[*CURVE_COLUMNS, *names])
+
+
+def hosts_frame(points: Sequence[HostPoint]) -> pd.DataFrame:
+    """The fastest plans on other hosts, one row per host; no latency where nothing fits."""
+    rows = [[getattr(point, column) for column in HOST_COLUMNS] for point in points]
+    return _keep_integers(pd.DataFrame(rows, columns=list(HOST_COLUMNS)), "charged_bytes")
+
+
+def _keep_integers(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    """``frame`` with whole numbers in ``column``, of which some may be missing: else they would become floats."""
+    return frame.astype({column: "Int64"})
 
 
 def _script_comments(document: PlanDocument) -> list[str]:

@@ -7,7 +7,7 @@ otherwise, and two answers in one report help nobody.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -142,7 +142,7 @@ def _longest_group(use: UseTimes) -> int:
 
 def _sum_stalls(timeline: Timeline) -> tuple[LayerStall, ...]:
     """Waits by layer, the passes that the timeline leaves out counted."""
-    total: Counter[tuple[str, str | None, int | None]] = Counter()
+    total: defaultdict[tuple[str, str | None, int | None], float] = defaultdict(float)
     for stall in timeline.stalls:
         if stall.component is None:
             continue

@@ -11,7 +11,7 @@ from typing import TypeVar
 from reports.run_data import CurvePoint, HostPoint, TrialRow
 from runtime.errors import InputError
 
-CURVE_NAME, HOSTS_NAME, TRIALS_NAME = "pareto.csv", "host.csv", "trials.csv"
+CURVE_NAME, HOSTS_NAME, TRIALS_NAME, USES_NAME = "pareto.csv", "host.csv", "trials.csv", "uses.csv"
 
 CURVE_COLUMNS = ("charged_bytes", "latency_s", "fits")
 """Columns of ``pareto.csv``, before one per component."""

@@ -9,7 +9,7 @@ from autotune.catalog.entry import CatalogEntry
 from autotune.catalog.registry import find_model
 from autotune.catalog.variants import Variant
 from autotune.evaluate import Score
-from autotune.exact import ExactSolver
+from autotune.exact import ExactSolution, ExactSolver
 from autotune.model_facts import ModelFacts
 from autotune.space import SearchSpace
 from autotune.workflows.planning import PlanningSettings, build_evaluator
@@ -24,7 +24,7 @@ AUTO_VARIANT = "auto"
 """Typed in place of a variant's name: take the fastest one with the same output."""
 
 COARSE_WORDS = "plans with one layer ahead and at most some 26 counts of resident layers"
-"""What ``find_fast_score`` looks at, for people."""
+"""What ``find_fast_solution`` looks at, for people."""
 
 # On MiniMax-H3 with 32 to 96 GB of host memory under 12 to 24 GiB these come within 2.5 % of all counts, most within
 # 0.2 %, in less than half of the time.
@@ -32,19 +32,23 @@ _RESIDENT_COUNTS = 26
 
 
 def find_fast_score(facts: ModelFacts, target: Target, settings: PlanningSettings) -> Score | None:
+    """What the plan of ``find_fast_solution`` takes; compare its answers with one another only."""
+    solution = find_fast_solution(facts, target, settings)
+    return solution.optimum_score if solution is not None else None
+
+
+def find_fast_solution(facts: ModelFacts, target: Target, settings: PlanningSettings) -> ExactSolution | None:
     """The fastest of a coarse choice of plans; None when none fits, or when the model is too large to ask.
 
-    Coarse means: one layer ahead, and in a long stack not every count of resident layers. Compare its answers with one
-    another only.
+    Coarse means: one layer ahead, and in a long stack not every count of resident layers.
     """
     space, cap_bytes = replace(settings.space, max_prefetch=1), target.cap.effective_bytes
     allowed = {component.name: _thin_out(space, component) for component in facts.model.components}
     try:
         solver = ExactSolver(build_evaluator(facts, target, settings), space, allowed, limit_bytes=cap_bytes)
-        solution = solver.solve(cap_bytes, settings.tie_ratio)
+        return solver.solve(cap_bytes, settings.tie_ratio)
     except UnsupportedError:
         return None
-    return solution.optimum_score if solution is not None else None
 
 
 def _thin_out(space: SearchSpace, component: ComponentSpec) -> tuple[Placement, ...]:

@@ -16,6 +16,7 @@ from runtime.errors import InputError, PlanError
 from runtime.plan_document import Advice, HostSummary
 
 CAP = 20_000
+MORE_HOST, HALF_LINK = "16 GiB more host memory", "half the link rate (PCIe x8 where x16 is now)"
 
 
 def toy_facts(*, copy_ms=8.0, passes=16, steps=16, recipe=Recipe.DEFAULT, width=64):
@@ -52,6 +53,10 @@ def ask(facts=None, catalog=None, **target):
 
 def modelled(found):
     return {item.switch: item for item in found.advice if item.gain_ratio is not None}
+
+
+def changes(found):
+    return {item.change: item for item in found.what_ifs}
 
 
 def variant(name, **fields):
@@ -118,11 +123,21 @@ def test_nothing_is_offered_about_requests_of_a_model_that_is_in_no_catalog():
 
 
 def test_more_host_memory_is_asked_about_only_where_pins_do_not_hold_everything():
-    assert ask().what_ifs == ()
-    (what_if,) = ask(host_bytes=10_000).what_ifs
-    assert what_if.change == "32 GiB more host memory"
+    assert MORE_HOST not in changes(ask())
+    what_if = changes(ask(host_bytes=10_000))[MORE_HOST]
     assert what_if.then_s <= what_if.now_s
-    assert ask(host_bytes=10_000, pins=False).what_ifs == ()
+    assert MORE_HOST not in changes(ask(host_bytes=10_000, pins=False))
+
+
+def test_half_the_link_costs_where_copies_bind_and_nothing_where_they_are_hidden():
+    assert changes(ask(toy_facts(copy_ms=8)))[HALF_LINK].gain_ratio < -0.5
+    assert changes(ask(toy_facts(copy_ms=1)))[HALF_LINK].gain_ratio == pytest.approx(0, abs=0.05)
+
+
+def test_half_the_steps_is_the_same_answer_among_switches_and_among_changes():
+    found = ask(catalog=toy_catalog())
+    half, switch = changes(found)["half the steps"], modelled(found)["--steps 8"]
+    assert (half.now_s, half.then_s) == (switch.now_s, switch.then_s)
 
 
 def test_what_is_not_modelled_has_a_name_and_no_figure():

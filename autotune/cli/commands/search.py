@@ -29,10 +29,12 @@ from autotune.workflows.command_plan import check_facts, list_carried_over
 from autotune.workflows.document import build_document
 from autotune.workflows.export_run import default_model_path, export_document, is_server
 from autotune.workflows.fixed_settings import fix_settings
+from autotune.workflows.host_curve import find_host_curve
 from autotune.workflows.nothing_fits import describe_nothing_fits
 from autotune.workflows.outputs import RunFiles, check_folder, choose_folder, write_run
 from autotune.workflows.planned import NothingFits, Planned
 from autotune.workflows.planning import PlanningSettings, make_plan
+from reports.run_data import HostPoint
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InexpressibleError, InputError
 from runtime.plan_document import PlanDocument
@@ -84,7 +86,8 @@ def search(  # noqa: PLR0913 - one parameter per option
         float, typer.Option("--tie-ratio", help="Plans this close to the fastest count as equally fast.")
     ] = DEFAULT_TIE_RATIO,
     advice: Annotated[
-        bool, typer.Option("--advice/--no-advice", help="Say what other switches would give; takes some seconds.")
+        bool,
+        typer.Option("--advice/--no-advice", help="Say what other switches and hosts would give; takes some seconds."),
     ] = True,
     trials: Annotated[int, typer.Option("--trials", help="Optuna trials; 0 for none.", min=0)] = 100,
     sampler: Annotated[SamplerName, typer.Option("--sampler", help="Optuna sampler.")] = SamplerName.TPE,
@@ -140,6 +143,7 @@ def search(  # noqa: PLR0913 - one parameter per option
         has_profile=profile is not None,
     )
     decision = ""
+    hosts: tuple[HostPoint, ...] = ()
     with show_steps() as progress:
         inputs = read_inputs(
             model=wishes.model,
@@ -163,6 +167,8 @@ def search(  # noqa: PLR0913 - one parameter per option
             answer = _plan(inputs, settings, progress, _study(trials, sampler, seed, storage, inputs, settings))
             if advice and isinstance(answer, Planned):
                 answer = _advise(answer, inputs, settings, progress)
+                found = (answer.solution.optimum, answer.solution.chosen)
+                hosts = find_host_curve(inputs.facts, inputs.target, settings, found, progress.notify)
     if isinstance(answer, NothingFits):
         _report_nothing_fits(answer, inputs, as_json=json)
         raise typer.Exit(EXIT_NOTHING_FITS)
@@ -176,6 +182,7 @@ def search(  # noqa: PLR0913 - one parameter per option
         document=document,
         profile=inputs.profile,
         curve=answer.curve,
+        host_curve=hosts,
         study=answer.study,
         export=exported,
         model_path=path,
