@@ -77,12 +77,17 @@ class LatencySpreads:
         return combine_slopes(found.by_factor, self.uncertainty, repeats=(found.latency_s,))
 
     def interval_of(self, plan: Plan) -> tuple[float, float]:
-        """Seconds between which ``INTERVAL_RATIO`` of the cases lie: a lognormal's, because most factors multiply."""
-        latency_s = self.slopes[plan].latency_s
+        """Seconds between which ``INTERVAL_RATIO`` of the cases lie.
+
+        They are a lognormal's of that standard deviation, because most factors multiply, and upwards a normal's where
+        that reaches farther, because some add.
+        """
+        latency_s, sd_s = self.slopes[plan].latency_s, self.spread_of(plan).sd
+        reach = NormalDist().inv_cdf((1 + INTERVAL_RATIO) / 2)
         if not latency_s:
-            return 0.0, 0.0
-        reach = NormalDist().inv_cdf((1 + INTERVAL_RATIO) / 2) * self.spread_of(plan).sd / latency_s
-        return latency_s * math.exp(-reach), latency_s * math.exp(reach)
+            return 0.0, reach * sd_s
+        logarithm = reach * math.sqrt(math.log1p((sd_s / latency_s) ** 2))
+        return latency_s * math.exp(-logarithm), max(latency_s * math.exp(logarithm), latency_s + reach * sd_s)
 
     def difference(self, plan: Plan, other: Plan) -> Difference:
         """By how much ``plan`` is slower than ``other``."""
