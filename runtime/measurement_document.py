@@ -6,8 +6,10 @@ The document stands alone and says how it was measured. Its layout is versioned,
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Literal
 
 from runtime.documents import DocumentKind, encode_document, replace_file
@@ -33,20 +35,47 @@ def _check_bytes(owner: str, *sizes: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """One time in several requests: the median, the least, the most, and of how many."""
+    """One time in several requests: the median, the least, the most, and of how many.
+
+    ``p95_s`` is what 95 % of them stay within, between two of them by linear interpolation; None in documents that do
+    not tell it.
+    """
 
     median_s: float
     low_s: float
     high_s: float
     count: int
+    p95_s: float | None = None
 
     def __post_init__(self) -> None:
         _check_times("spread", self.low_s, self.median_s, self.high_s)
+        if self.p95_s is not None and not self.median_s <= self.p95_s <= self.high_s:
+            raise InputError(
+                f"p95 is {self.p95_s} s: it lies between the median, {self.median_s} s, and the most, {self.high_s} s"
+            )
         if self.count < 1 or not self.low_s <= self.median_s <= self.high_s:
             raise InputError(
                 f"a spread of {self.count} from {self.low_s} over {self.median_s} to {self.high_s} s: there is at "
                 "least one, and the median lies between"
             )
+
+    @classmethod
+    def over(cls, times_s: Sequence[float]) -> Spread:
+        """The spread of one time or more."""
+        ordered = sorted(times_s)
+        place = 0.95 * (len(ordered) - 1)
+        below = int(place)
+        above = min(below + 1, len(ordered) - 1)
+        p95_s = ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+        middle_s = median(ordered)
+        return cls(
+            median_s=middle_s,
+            low_s=ordered[0],
+            high_s=ordered[-1],
+            count=len(ordered),
+            # Rounding may carry it over an end by a hair.
+            p95_s=min(max(p95_s, middle_s), ordered[-1]),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +123,19 @@ class MeasuredUse:
     def __post_init__(self) -> None:
         _check_times(self.title, self.first_s)
         _check_bytes(self.title, *self.copied_bytes.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredComponent:
+    """All uses of one component in a request, together: their time, and how many they are."""
+
+    component: str
+    uses: int
+    time: Spread
+
+    def __post_init__(self) -> None:
+        if self.uses < 1:
+            raise InputError(f"{self.component}: {self.uses} uses are none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +206,7 @@ class MeasurementDocument:
         warmup: requests that did not count, the first one after load among them; repeats: those that did.
         latency: of the later requests that count; first_latency_s: of the first one.
         uses: in order.
+        components: the same added up, in the order of their first use; none in documents that do not tell.
         phases: in the order of life.
         host: host memory.
         misses: the most layers that one request loaded out of the planned order.
@@ -200,6 +243,7 @@ class MeasurementDocument:
     misses: int
     comparisons: tuple[Compared, ...]
     notes: tuple[str, ...]
+    components: tuple[MeasuredComponent, ...] = ()
 
     def __post_init__(self) -> None:
         _check_times("first request", self.first_latency_s, self.time_scale or 0.0)

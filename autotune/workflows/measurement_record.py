@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from statistics import median
 from typing import Literal
 
 from autotune.telemetry.software import find_versions
@@ -15,6 +15,7 @@ from autotune.workflows.run_settings import Rounds
 from runtime.measurement import RequestMeasurement, UseMeasurement
 from runtime.measurement_document import (
     Compared,
+    MeasuredComponent,
     MeasuredHost,
     MeasuredPasses,
     MeasuredPhase,
@@ -34,7 +35,7 @@ def build_measurement(
     first, counted = report.requests[0], report.requests[rounds.warmup :]
     same_uses = zip(*(request.uses for request in (first, *counted)), strict=False)
     uses = tuple(_measure_use(of_first, others) for of_first, *others in same_uses)
-    latency = _spread([request.latency_s for request in counted])
+    latency = Spread.over([request.latency_s for request in counted])
     return MeasurementDocument(
         created=created.isoformat(timespec="seconds"),
         program=program_version(),
@@ -72,6 +73,7 @@ def build_measurement(
         misses=max(request.misses for request in report.requests),
         comparisons=tuple(_compare(document, report, first, latency, uses)),
         notes=execution.notes,
+        components=tuple(_add_up(counted)),
     )
 
 
@@ -80,15 +82,19 @@ def list_software() -> dict[str, str]:
     return {"python": platform.python_version(), "system": platform.platform(terse=True), **find_versions()}
 
 
-def _spread(times_s: Sequence[float]) -> Spread:
-    return Spread(median_s=median(times_s), low_s=min(times_s), high_s=max(times_s), count=len(times_s))
+def _add_up(requests: Sequence[RequestMeasurement]) -> Iterator[MeasuredComponent]:
+    """Every component's uses of each of ``requests`` together."""
+    counts = Counter(use.component for use in requests[-1].uses)
+    for component, count in counts.items():
+        totals = [sum(use.total_s for use in request.uses if use.component == component) for request in requests]
+        yield MeasuredComponent(component=component, uses=count, time=Spread.over(totals))
 
 
 def _measure_use(first: UseMeasurement, uses: Sequence[UseMeasurement]) -> MeasuredUse:
     """One use from the same use of every request that counts; what does not vary in time is that of the last one."""
 
     def over(read: Callable[[UseMeasurement], float]) -> Spread:
-        return _spread([read(use) for use in uses])
+        return Spread.over([read(use) for use in uses])
 
     last = uses[-1]
     return MeasuredUse(
@@ -109,7 +115,7 @@ def _measure_use(first: UseMeasurement, uses: Sequence[UseMeasurement]) -> Measu
 def _measure_passes(group: int, uses: Sequence[UseMeasurement]) -> MeasuredPasses:
     steady = [time_s for use in uses if (time_s := use.steady_pass_s(group)) is not None]
     count = sum(one.group == group for one in uses[-1].passes)
-    return MeasuredPasses(group=group, count=count, steady=_spread(steady) if steady else None)
+    return MeasuredPasses(group=group, count=count, steady=Spread.over(steady) if steady else None)
 
 
 def _compare(

@@ -18,21 +18,14 @@ from autotune.export.sglang import Export
 from autotune.fidelity.calibrated_profile import CALIBRATED
 from autotune.profile import Profile, encode_profile
 from autotune.study_records import StudyResult
-from autotune.workflows.run_tables import (
-    CURVE_COLUMNS,
-    CURVE_NAME,
-    HOST_COLUMNS,
-    HOSTS_NAME,
-    TRIAL_COLUMNS,
-    TRIALS_NAME,
-    USES_NAME,
-)
+from autotune.workflows.run_frames import curve_frame, hosts_frame, trials_frame, uses_frame
+from autotune.workflows.run_tables import CURVE_NAME, HOSTS_NAME, TRIALS_NAME, USES_NAME
 from reports.markdown import describe_cards, render_report
 from reports.run_data import HostPoint
 from runtime.documents import encode_document, replace_file
 from runtime.errors import InputError
 from runtime.measurement_document import FILE_NAME as MEASUREMENT_NAME
-from runtime.plan import Plan
+from runtime.measurement_document import MeasurementDocument
 from runtime.plan_document import PlanDocument, Prediction, is_estimate
 from runtime.units import format_gib
 
@@ -189,6 +182,20 @@ def _write_files(folder: Path, files: RunFiles) -> None:
         (folder / name).write_text(frame.to_csv(index=False), encoding="utf-8")
 
 
+def write_uses(measurement: MeasurementDocument, folder: Path) -> Path:
+    """Write what every use and component took as ``uses.csv`` into ``folder``; an existing file is replaced whole.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    path = folder / USES_NAME
+    try:
+        replace_file(path, uses_frame(measurement).to_csv(index=False).encode())
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
 def write_json(path: Path, value: object) -> None:
     """Write ``value`` as JSON; an existing file is replaced whole or not at all.
 
@@ -201,54 +208,6 @@ def write_json(path: Path, value: object) -> None:
         replace_file(path, msgspec.json.encode(value) + b"\n")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def trials_frame(study: StudyResult | None, plan: Plan) -> pd.DataFrame:
-    """One row per trial: in which run it was tried (``earlier`` ones come from the storage), what it scored."""
-    study = study or StudyResult(records=(), evaluations=0, exhausted=False)
-    names = [placement.component for placement in plan.placements]
-    rows = [
-        [
-            run,
-            record.number,
-            record.origin,
-            record.feasible,
-            record.score.latency_s if record.score else None,
-            record.score.charged_bytes if record.score else None,
-            record.repeated,
-            record.failure,
-            *(record.plan.placement(name).describe() for name in names),
-        ]
-        for run, records in (("earlier", study.earlier), ("this", study.records))
-        for record in records
-    ]
-    return _keep_integers(pd.DataFrame(rows, columns=[*TRIAL_COLUMNS, *names]), "charged_bytes")
-
-
-def curve_frame(curve: tuple[CurvePoint, ...], document: PlanDocument) -> pd.DataFrame:
-    """The trade-off curve, one row per corner, and whether it fits under the cap."""
-    names = [placement.component for placement in document.plan.placements]
-    rows = [
-        [
-            point.charged_bytes,
-            point.latency_s,
-            point.charged_bytes <= document.cap.effective_bytes,
-            *(point.plan.placement(name).describe() for name in names),
-        ]
-        for point in curve
-    ]
-    return pd.DataFrame(rows, columns=[*CURVE_COLUMNS, *names])
-
-
-def hosts_frame(points: Sequence[HostPoint]) -> pd.DataFrame:
-    """The fastest plans on other hosts, one row per host; no latency where nothing fits."""
-    rows = [[getattr(point, column) for column in HOST_COLUMNS] for point in points]
-    return _keep_integers(pd.DataFrame(rows, columns=list(HOST_COLUMNS)), "charged_bytes")
-
-
-def _keep_integers(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """``frame`` with whole numbers in ``column``, of which some may be missing: else they would become floats."""
-    return frame.astype({column: "Int64"})
 
 
 def _script_comments(document: PlanDocument) -> list[str]:

@@ -132,3 +132,29 @@ def test_a_spread_is_in_order(figures):
     median_s, low_s, high_s, count = figures
     with pytest.raises(InputError, match="spread"):
         Spread(median_s=median_s, low_s=low_s, high_s=high_s, count=count)
+
+
+@pytest.mark.parametrize(
+    ("times_s", "median_s", "p95_s"),
+    [([2.0], 2.0, 2.0), ([3.0, 1.0], 2.0, 2.9), ([1.0] * 3, 1.0, 1.0), (range(21), 10, 19), (range(101), 50, 95)],
+)
+def test_a_percentile_lies_between_two_times(times_s, median_s, p95_s):
+    spread = Spread.over(times_s)
+    assert (spread.median_s, spread.p95_s) == (median_s, pytest.approx(p95_s))
+    assert (spread.low_s, spread.high_s, spread.count) == (min(times_s), max(times_s), len(times_s))
+
+
+@pytest.mark.parametrize("p95_s", [0.5, 3.5])
+def test_a_percentile_lies_between_the_median_and_the_most(p95_s):
+    with pytest.raises(InputError, match="p95"):
+        Spread(median_s=1, low_s=1, high_s=3, count=3, p95_s=p95_s)
+
+
+def test_a_document_of_before_percentiles_and_components_is_read(measurement, tmp_path):
+    old = json.loads(encode_document(measurement))
+    del old["components"], old["latency"]["p95_s"]
+    path = tmp_path / FILE_NAME
+    path.write_text(json.dumps(old))
+    read = load_measurement(path)
+    assert (read.components, read.latency.p95_s) == ((), None)
+    assert read.uses == measurement.uses
