@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reports.tables import Table
-from runtime.measurement_document import MeasuredUse, MeasurementDocument, Spread
+from runtime.measurement_document import MeasuredUse, MeasurementDocument
+from runtime.time_spread import Spread
 from runtime.units import format_gib, format_seconds
 
 _LATER = "later request"

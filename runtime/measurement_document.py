@@ -5,15 +5,13 @@ The document stands alone and says how it was measured. Its layout is versioned,
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Literal
 
 from runtime.documents import DocumentKind, encode_document, replace_file
 from runtime.errors import InputError
+from runtime.time_spread import Spread, check_times
 from runtime.units import MAX_BYTES
 
 FORMAT = "layerstream-measurement"
@@ -21,61 +19,10 @@ VERSION = 1
 FILE_NAME = "measurement.json"
 
 
-def _check_times(owner: str, *times_s: float) -> None:
-    for time_s in times_s:
-        if not (math.isfinite(time_s) and time_s >= 0):
-            raise InputError(f"{owner}: {time_s} s is no time, which is finite and not negative")
-
-
 def _check_bytes(owner: str, *sizes: int) -> None:
     for size_bytes in sizes:
         if not 0 <= size_bytes <= 1024 * MAX_BYTES:
             raise InputError(f"{owner}: {size_bytes} bytes are more, or less, than anything takes")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """One time in several requests: the median, the least, the most, and of how many.
-
-    ``p95_s`` is what 95 % of them stay within, between two of them by linear interpolation; None in documents that do
-    not tell it.
-    """
-
-    median_s: float
-    low_s: float
-    high_s: float
-    count: int
-    p95_s: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_times("spread", self.low_s, self.median_s, self.high_s)
-        if self.p95_s is not None and not self.median_s <= self.p95_s <= self.high_s:
-            raise InputError(
-                f"p95 is {self.p95_s} s: it lies between the median, {self.median_s} s, and the most, {self.high_s} s"
-            )
-        if self.count < 1 or not self.low_s <= self.median_s <= self.high_s:
-            raise InputError(
-                f"a spread of {self.count} from {self.low_s} over {self.median_s} to {self.high_s} s: there is at "
-                "least one, and the median lies between"
-            )
-
-    @classmethod
-    def over(cls, times_s: Sequence[float]) -> Spread:
-        """The spread of one time or more."""
-        ordered = sorted(times_s)
-        place = 0.95 * (len(ordered) - 1)
-        below = int(place)
-        above = min(below + 1, len(ordered) - 1)
-        p95_s = ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-        middle_s = median(ordered)
-        return cls(
-            median_s=middle_s,
-            low_s=ordered[0],
-            high_s=ordered[-1],
-            count=len(ordered),
-            # Rounding may carry it over an end by a hair.
-            p95_s=min(max(p95_s, middle_s), ordered[-1]),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +68,7 @@ class MeasuredUse:
     binding: Literal["compute", "link", "read", "host", "none"]
 
     def __post_init__(self) -> None:
-        _check_times(self.title, self.first_s)
+        check_times(self.title, self.first_s)
         _check_bytes(self.title, *self.copied_bytes.values())
 
 
@@ -185,7 +132,7 @@ class Compared:
     ratio: float | None
 
     def __post_init__(self) -> None:
-        _check_times(self.quantity, self.predicted, self.measured, self.ratio or 0.0)
+        check_times(self.quantity, self.predicted, self.measured, self.ratio or 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +193,7 @@ class MeasurementDocument:
     components: tuple[MeasuredComponent, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_times("first request", self.first_latency_s, self.time_scale or 0.0)
+        check_times("first request", self.first_latency_s, self.time_scale or 0.0)
         counts = {"byte_scale": self.byte_scale, "warmup": self.warmup, "repeats": self.repeats}
         counts |= {name: value for name, value in self.workload.items() if isinstance(value, int)}
         counts |= {"seed + 1": self.seed + 1, "misses + 1": self.misses + 1}

@@ -21,10 +21,10 @@ from runtime.measurement_document import (
     MeasuredPhase,
     MeasuredUse,
     MeasurementDocument,
-    Spread,
 )
 from runtime.plan_document import PlanDocument
 from runtime.report_data import ReportData
+from runtime.time_spread import Spread
 
 
 def build_measurement(

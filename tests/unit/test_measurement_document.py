@@ -13,7 +13,8 @@ from autotune.workflows.run_settings import Emulation, Rounds
 from reports.measurement import measurement_table
 from runtime.documents import encode_document
 from runtime.errors import InputError
-from runtime.measurement_document import FILE_NAME, Spread, load_measurement, save_measurement
+from runtime.measurement_document import FILE_NAME, load_measurement, save_measurement
+from runtime.time_spread import Spread
 
 COMPONENTS = {
     "text_encoder": build_component(2, copy_ms=5, compute_ms=1),
