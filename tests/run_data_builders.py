@@ -1,10 +1,15 @@
 """A record of one run folder with something in every part: what pictures, tables and pages are made from."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
 
 from builders import ToyComponent, build_plan, build_stack, moved, streamed
 from execution_builders import build_run
 
+from autotune.workflows.emulated_execution import execute_emulated
+from autotune.workflows.measurement_record import build_measurement
+from autotune.workflows.run_settings import Emulation, Rounds
 from reports.run_data import (
     CurvePoint,
     HostPoint,
@@ -47,6 +52,7 @@ def build_run_data(**changes):
                 LayerStall(component="transformer", stack="blocks", layer=1, stall_s=0.012),
                 LayerStall(component="transformer", stack="blocks", layer=3, stall_s=0.012),
             ),
+            measurement=build_toy_measurement(),
         ),
         **changes,
     )
@@ -54,12 +60,7 @@ def build_run_data(**changes):
 
 def build_document(**changes):
     """A plan document of the toy run with findings and everything that it is compared with."""
-    components = {
-        "text_encoder": ToyComponent(stacks={"layers": build_stack(2)}),
-        "transformer": ToyComponent(stacks={"blocks": build_stack(4, passes=3)}, is_dit=True),
-    }
-    plan = build_plan(moved("text_encoder"), streamed(resident=1))
-    document, _ = build_run(components, plan)
+    document, _ = _plan_toy()
     latency_s = document.prediction.latency_s
     charged_bytes = document.prediction.peak.charged_bytes
     kept = {
@@ -84,6 +85,25 @@ def build_document(**changes):
         "assumptions": ("the toy card keeps its clock",),
     }
     return replace(document, **(kept | changes))
+
+
+@cache
+def build_toy_measurement():
+    """What three requests of the toy run take on an emulated card's virtual clock."""
+    document, profile = _plan_toy()
+    rounds = Rounds(warmup=1, repeats=3)
+    execution = execute_emulated(document, profile, Emulation(clock="virtual"), rounds, seed=5)
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    return build_measurement(document, execution, rounds, seed=5, command="autotune run plan.json", created=created)
+
+
+@cache
+def _plan_toy():
+    components = {
+        "text_encoder": ToyComponent(stacks={"layers": build_stack(2)}),
+        "transformer": ToyComponent(stacks={"blocks": build_stack(4, passes=3)}, is_dit=True),
+    }
+    return build_run(components, build_plan(moved("text_encoder"), streamed(resident=1)))
 
 
 def _build_curve():

@@ -25,7 +25,7 @@ from runtime.timeline import Lane, Timeline
 from runtime.units import format_percent, format_seconds
 
 _LANES = (Lane.READ, Lane.H2D, Lane.D2H, Lane.COMPUTE)
-_NAMES = {Lane.READ: "read", Lane.H2D: "copy up", Lane.D2H: "copy down", Lane.COMPUTE: "compute"}
+LANE_NAMES = {Lane.READ: "read", Lane.H2D: "copy up", Lane.D2H: "copy down", Lane.COMPUTE: "compute"}
 _COLORS = {Lane.READ: ORANGE, Lane.H2D: BLUE, Lane.D2H: BLUE, Lane.COMPUTE: GREEN}
 _HATCHES = {Lane.READ: "..", Lane.H2D: "", Lane.D2H: "\\\\\\\\", Lane.COMPUTE: ""}
 # About three pixels.
@@ -142,7 +142,7 @@ def _draw_pass(axes: Axes, part: PassSeries, lanes: tuple[Lane, ...], longest_s:
             axes.broken_barh(
                 waits, (row - 0.38, 0.76), facecolor="white", edgecolor=VERMILLION, linewidth=0.6, hatch="/////"
             )
-    axes.set_yticks(range(len(lanes)), [_NAMES[lane] for lane in reversed(lanes)])
+    axes.set_yticks(range(len(lanes)), [LANE_NAMES[lane] for lane in reversed(lanes)])
     axes.set_ylim(-0.6, len(lanes) - 0.4)
     waits = f"waits {format_seconds(part.waiting_s)}" if part.waiting_s else "never waits"
     axes.set_title(f"{part.title} of {part.component}: {format_seconds(part.duration_s)}, compute {waits}")
@@ -151,7 +151,12 @@ def _draw_pass(axes: Axes, part: PassSeries, lanes: tuple[Lane, ...], longest_s:
 
 def _handles(series: TimelineSeries) -> list[Artist]:
     handles: list[Artist] = [
-        Patch(facecolor=_COLORS[lane], edgecolor="white", hatch=_HATCHES[lane], label=f"{_NAMES[lane]}, layer by layer")
+        Patch(
+            facecolor=_COLORS[lane],
+            edgecolor="white",
+            hatch=_HATCHES[lane],
+            label=f"{LANE_NAMES[lane]}, layer by layer",
+        )
         for lane in series.lanes
     ]
     if any(part.waits for part in series.passes):
