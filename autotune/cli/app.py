@@ -10,6 +10,7 @@ import typer
 
 from autotune.cli.commands import (
     calibrate,
+    compare,
     conformance,
     devices,
     doctor,
@@ -18,6 +19,7 @@ from autotune.cli.commands import (
     models,
     profile,
     profile_measure,
+    report,
     search,
     simulate,
     table,
@@ -43,6 +45,8 @@ app.command("search")(search.search)
 app.command("simulate")(simulate.simulate)
 app.command("table")(table.table)
 app.command("run")(run_plan)
+app.command("report")(report.report)
+app.command("compare")(compare.compare)
 app.command("calibrate")(calibrate.calibrate)
 app.command("verify")(verify.verify)
 app.command("explain")(explain.explain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,9 @@ from autotune.cli.console import Steps, print_error, print_json, print_lines, pr
 from autotune.cli.options import JsonOption, optional_bytes
 from autotune.cli.typed import typed_command
 from autotune.profile import load_profile
-from autotune.workflows.outputs import check_writable
+from autotune.workflows.outputs import check_writable, write_uses
+from autotune.workflows.reporting import write_page_beside
+from autotune.workflows.run_collection import PLAN_NAME
 from autotune.workflows.run_settings import Clock, Emulation, Rounds
 from reports.measurement import measurement_table
 from runtime.errors import DeviceMemoryError, InputError, MissingDependencyError
@@ -46,7 +48,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     ] = 1,
     repeats: Annotated[int, typer.Option("--repeats", help="Requests that count.", min=1, max=1000)] = 3,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for measurement.json; the plan's unless given.")
+        Path | None, typer.Option("--out", help="Folder for measurement.json and its report; the plan's unless given.")
     ] = None,
     seed: Annotated[
         int, typer.Option("--seed", help="Of random weights and made-up inputs.", min=0, max=2**32 - 1)
@@ -101,10 +103,14 @@ def run(  # noqa: PLR0913 - one parameter per option
         raise typer.Exit(EXIT_DOES_NOT_FIT)
     measurement = _record(document, answer, rounds, seed=seed, created=now)
     path = save_measurement(measurement, folder)
+    uses = write_uses(measurement, folder)
+    source = plan.parent if plan.name == PLAN_NAME else folder
+    if problem := write_page_beside(folder, source, measurement):
+        print_error(f"warning: {problem}")
     if json:
         print_json(measurement)
     else:
-        _show(measurement, answer, path)
+        _show(measurement, answer, (path, uses))
 
 
 def _check_model(document: PlanDocument, typed: str) -> None:
@@ -151,9 +157,9 @@ def _report_no_fit(reason: str, *, as_json: bool) -> None:
         print_error(reason)
 
 
-def _show(measurement: MeasurementDocument, execution: Execution, path: Path) -> None:
+def _show(measurement: MeasurementDocument, execution: Execution, paths: Sequence[Path]) -> None:
     print_text(execution.report.to_text())
     print_lines([""])
     print_table(measurement_table(measurement))
     print_lines(measurement.notes, bullet="- ")
-    print_lines([f"Written to {path}"])
+    print_lines([f"Written to {' and '.join(map(str, paths))}"])

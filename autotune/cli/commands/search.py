@@ -34,6 +34,7 @@ from autotune.workflows.nothing_fits import describe_nothing_fits
 from autotune.workflows.outputs import RunFiles, check_folder, choose_folder, write_run
 from autotune.workflows.planned import NothingFits, Planned
 from autotune.workflows.planning import PlanningSettings, make_plan
+from autotune.workflows.reporting import write_page_beside
 from reports.run_data import HostPoint
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InexpressibleError, InputError
@@ -188,6 +189,8 @@ def search(  # noqa: PLR0913 - one parameter per option
         model_path=path,
     )
     write_run(folder, files, overwrite=overwrite)
+    if problem := write_page_beside(folder, folder):
+        print_error(f"warning: {problem}")
     if json:
         print_json(
             {"outcome": "planned", "folder": str(folder), "flags": exported.argv if exported else [], "plan": document}
