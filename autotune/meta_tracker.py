@@ -17,8 +17,8 @@ matrix (H3: 662 GB instead of 6 GB). Its own traffic is left out, because it is 
 caught for the same reason: one kernel on a GPU, six operators with float32 copies on meta.
 
 Matrix cores convolve channels-last tensors. Others are copied into that layout and back inside cuDNN's workspace, which
-comes from torch's allocator. With it the decode of Qwen-Image at 512, 1280 and 2048 pixels needs 1.270, 6.689 and 16.751
-GiB with its weights; torch's own count on an RTX 4090 was 1.274, 6.693 and 16.754 (PM302, PM304, PM306 of the public
+comes from torch's allocator. With it and its weights the decode of Qwen-Image at 512, 1280 and 2048 pixels needs 1.270,
+6.689 and 16.751 GiB; torch's own count on an RTX 4090 was 1.274, 6.693 and 16.754 (PM302, PM304, PM306 of the public
 measurements), of which the graph alone explains 1.08, 5.51 and 13.75.
 """
 

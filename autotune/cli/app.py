@@ -23,6 +23,7 @@ from autotune.cli.commands import (
     search,
     simulate,
     table,
+    validate,
     verify,
 )
 from autotune.cli.commands.run import run as run_plan
@@ -49,6 +50,7 @@ app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("calibrate")(calibrate.calibrate)
 app.command("verify")(verify.verify)
+app.command("validate")(validate.validate)
 app.command("explain")(explain.explain)
 app.command("export")(export.export)
 app.command("models")(models.models)

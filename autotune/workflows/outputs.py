@@ -139,6 +139,21 @@ def write_table(folder: Path, records: Sequence[Mapping[str, object]], *, overwr
     _replace_folder(folder, lambda draft: (draft / "table.csv").write_text(text, encoding="utf-8"))
 
 
+def write_files(folder: Path, files: Mapping[str, bytes], *, overwrite: bool, known: frozenset[str]) -> None:
+    """Write ``files`` by name into a folder of their own, which may have held ``known`` ones.
+
+    Raises:
+        InputError: the folder is taken, or cannot be written.
+    """
+    check_folder(folder, overwrite=overwrite, known=known)
+
+    def write(draft: Path) -> None:
+        for name, content in files.items():
+            (draft / name).write_bytes(content)
+
+    _replace_folder(folder, write)
+
+
 def _replace_folder(folder: Path, write: Callable[[Path], object]) -> None:
     """Put what ``write`` makes of an empty folder in the place of ``folder``."""
     target = folder.resolve()

@@ -1,0 +1,140 @@
+"""Predicted against measured figures of one kind, both axes logarithmic: how close, and what calibrating adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from autotune.fidelity.comparison import ComparedFigure, Kind
+from autotune.fidelity.summary import KindSummary
+from reports.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    add_legend,
+    figure_style,
+    new_figure,
+)
+from runtime.units import GIB, format_percent
+
+_BANDS = {Kind.LATENCY: (0.3, 0.1), Kind.PEAK: (0.05,)}
+_BAND_COLOURS = {0.3: "#EFEFEF", 0.1: "#D9D9D9", 0.05: "#D9D9D9"}
+_MARKS = tuple(zip("osD^vP*Xh<", (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK) * 2, strict=False))
+_MOST_FAMILIES = len(_MARKS)
+_OTHERS = "others"
+
+
+def draw_scatter(figures: Sequence[ComparedFigure], summary: KindSummary) -> Figure:
+    """The picture of all figures of the kind of ``summary``; at least one.
+
+    Hollow marks are predictions from datasheets or a profile, filled ones those after calibrating on other runs.
+    """
+    own = [figure for figure in figures if figure.kind is summary.kind]
+    with figure_style():
+        picture = new_figure(6.4, describe_finding(summary))
+        axes = picture.add_subplot()
+        low, high = _find_limits(own)
+        _draw_bands(axes, summary.kind, low, high)
+        marks = _assign_marks(own)
+        for figure in own:
+            marker, colour = marks.get(figure.family, ("|", GREY))
+            _draw_figure(axes, figure, marker, colour)
+        _label_axes(axes, summary.kind, low, high)
+        add_legend(picture, _list_handles(marks, own, summary.kind), columns=3)
+    return picture
+
+
+def describe_finding(summary: KindSummary) -> str:
+    """The title: how far off half of the predictions are."""
+    before, after = summary.predicted, summary.calibrated
+    noun = {Kind.LATENCY: "latencies", Kind.PEAK: "peaks"}[summary.kind]
+    text = f"Half of {before.count} {noun} are predicted within {format_percent(before.median_ratio or 0.0)}"
+    if not after.count:
+        return text
+    return f"{text}; calibrated on other runs, half of {after.count} within {format_percent(after.median_ratio or 0.0)}"
+
+
+def _scale(kind: Kind) -> float:
+    return 1.0 if kind is Kind.LATENCY else GIB
+
+
+def _values(figure: ComparedFigure) -> list[float]:
+    scale = _scale(figure.kind)
+    values = (figure.observed, figure.predicted, figure.calibrated)
+    return [value / scale for value in values if value]
+
+
+def _find_limits(figures: Sequence[ComparedFigure]) -> tuple[float, float]:
+    values = [value for figure in figures for value in _values(figure)]
+    return min(values) / 1.5, max(values) * 1.5
+
+
+def _draw_bands(axes: Axes, kind: Kind, low: float, high: float) -> None:
+    line = np.asarray([low, high])
+    for ratio in _BANDS[kind]:
+        axes.fill_between(
+            line, line * (1 - ratio), line * (1 + ratio), color=_BAND_COLOURS[ratio], linewidth=0, zorder=1
+        )
+    axes.plot(line, line, color=GREY, linewidth=0.8, zorder=1.5)
+
+
+def _assign_marks(figures: Sequence[ComparedFigure]) -> dict[str, tuple[str, str]]:
+    """A mark for each model and card, the most frequent first; what is left over shares one."""
+    names = [figure.family for figure in figures]
+    ranked = sorted(dict.fromkeys(names), key=lambda name: -names.count(name))
+    return dict(zip(ranked, _MARKS, strict=False))
+
+
+def _draw_figure(axes: Axes, figure: ComparedFigure, marker: str, colour: str) -> None:
+    scale = _scale(figure.kind)
+    observed, predicted = figure.observed / scale, figure.predicted / scale
+    style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 6, "markeredgewidth": 1.1}
+    style["linestyle"] = ""
+    if predicted:
+        axes.plot(observed, predicted, markerfacecolor="none", zorder=3, **style)
+    if figure.calibrated:
+        calibrated = figure.calibrated / scale
+        axes.plot(observed, calibrated, zorder=3.5, **style)
+        axes.plot([observed, observed], [predicted or calibrated, calibrated], color=colour, linewidth=0.6, zorder=2)
+
+
+def _label_axes(axes: Axes, kind: Kind, low: float, high: float) -> None:
+    noun, unit = ("latency", "s") if kind is Kind.LATENCY else ("peak of device memory", "GiB")
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
+    axes.set_xlabel(f"measured {noun} ({unit})")
+    axes.set_ylabel(f"predicted {noun} ({unit})")
+    # Less than two decades have too few powers of ten to read figures from.
+    subs = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=subs, numticks=12))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        axis.set_minor_formatter(NullFormatter())
+    axes.grid(visible=True)
+
+
+def _list_handles(
+    marks: dict[str, tuple[str, str]], figures: Sequence[ComparedFigure], kind: Kind
+) -> list[Line2D | Patch]:
+    handles: list[Line2D | Patch] = [
+        Line2D([], [], marker=marker, color=colour, linestyle="", label=family)
+        for family, (marker, colour) in marks.items()
+    ]
+    if any(figure.family not in marks for figure in figures):
+        handles.append(Line2D([], [], marker="|", color=GREY, linestyle="", label=_OTHERS))
+    handles.append(Line2D([], [], marker="o", color=BLACK, markerfacecolor="none", linestyle="", label="predicted"))
+    if any(figure.calibrated for figure in figures):
+        handles.append(Line2D([], [], marker="o", color=BLACK, linestyle="", label="calibrated on other runs"))
+    handles += [Patch(color=_BAND_COLOURS[ratio], label=f"within {ratio:.0%}") for ratio in reversed(_BANDS[kind])]
+    return handles
