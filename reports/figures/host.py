@@ -81,7 +81,7 @@ def draw_host(data: RunData) -> Figure | None:
         axes.xaxis.set_minor_locator(NullLocator())
         number_ticks(axes.yaxis)
         axes.grid(visible=True)
-        axes.set_xlabel("host memory (GiB, each grid line about twice the last)")
+        axes.set_xlabel("host memory (GiB, logarithmic)")
         axes.set_ylabel("latency of a later request (s)")
         add_legend(figure, handles)
     return figure
@@ -156,10 +156,10 @@ def _own(points: Sequence[HostPoint]) -> HostPoint | None:
 def _describe(points: Sequence[HostPoint], enough: HostPoint | None) -> str:
     if enough is None or enough.latency_s is None:
         return f"No plan fits on a host with {points[-1].host_bytes / GIB:,.4g} GiB or less"
-    least = f"{enough.host_bytes / GIB:,.4g} GiB of host memory"
+    least = f"{enough.host_bytes / GIB:,.4g} GiB"
     own = _own(points)
     if own is not None and own.latency_s is None:
         return f"No plan fits on this host; {least} would do: {format_seconds(enough.latency_s)} a request"
     if own is not None and own.latency_s is not None and own.host_bytes < enough.host_bytes:
         return f"More host memory pays: {least} would save {format_seconds(own.latency_s - enough.latency_s)} a request"
-    return f"{least} are enough: more make no plan faster"
+    return f"{least} of host memory is enough: more makes no plan faster"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -158,7 +159,7 @@ def _draw_layers(axes: Axes, series: MemorySeries, starts: Sequence[float]) -> l
     for band in series.layers:
         color, hatch = band.look
         heights = [size / GIB for size in band.phase_bytes]
-        look = {"facecolor": color, "edgecolor": BLACK, "hatch": hatch, "linewidth": 0.4}
+        look: dict[str, Any] = {"facecolor": color, "edgecolor": BLACK, "hatch": hatch, "linewidth": 0.4}
         axes.bar(starts, heights, series.width_ratios, bottom=below, align="edge", **look)
         below = [low + height for low, height in zip(below, heights, strict=True)]
         handles.append(Patch(label=band.owner, **look))

@@ -1,4 +1,4 @@
-"""What an execution of the plan measured, over what was predicted for it."""
+"""What was predicted for a plan, over what an execution of it measured."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import LogLocator, NullFormatter
 
-from reports.figures.style import BLACK, BLUE, ORANGE, add_legend, figure_style, format_ticks, new_figure
+from reports.figures.agreement import draw_ground, find_limits
+from reports.figures.style import BLACK, BLUE, ORANGE, add_legend, figure_style, new_figure
 from reports.run_data import RunData
 from runtime.measurement_document import Compared
 from runtime.units import GIB, format_percent
 
 BAND_RATIO = 0.1
-"""Half the width of the shaded band around exact agreement."""
+"""Half the width of the shaded band around exact agreement, a share of what was measured."""
 
+_BAND = f"{BAND_RATIO * 100:.0f} %"
+
+_BAND_COLOR = "#DDDDDD"
 _PANELS = (("s", 1.0, "time (s)", "o", BLUE), ("bytes", GIB, "device memory (GiB)", "s", ORANGE))
 
 
@@ -51,7 +54,7 @@ def predicted_series(data: RunData) -> PredictedSeries | None:
 
 
 def draw_predicted(data: RunData) -> Figure | None:
-    """Measured over predicted, times and sizes in a panel each; None where nothing can be compared."""
+    """Predicted over measured, times and sizes in a panel each; None where nothing can be compared."""
     series = predicted_series(data)
     if series is None:
         return None
@@ -62,37 +65,23 @@ def draw_predicted(data: RunData) -> Figure | None:
         for place, (unit, per_unit, quantity, marker, color) in enumerate(panels, 1):
             axes = figure.add_subplot(1, len(panels), place)
             own = [item for item in series.compared if item.unit == unit]
-            points = [(item.predicted / per_unit, item.measured / per_unit) for item in own]
+            points = [(item.measured / per_unit, item.predicted / per_unit) for item in own]
             _draw_points(axes, points, marker, color)
-            axes.set_xlabel(f"predicted {quantity}")
-            axes.set_ylabel(f"measured {quantity}")
+            axes.set_xlabel(f"measured {quantity}")
+            axes.set_ylabel(f"predicted {quantity}")
             label = quantity.partition(" (")[0]
             handles.append(Line2D([], [], linestyle="", marker=marker, color=color, label=f"{label}: {len(own)}"))
         handles.append(Line2D([], [], color=BLACK, linewidth=1, label="as predicted"))
-        handles.append(Patch(facecolor="#DDDDDD", label=f"within {format_percent(BAND_RATIO)}"))
+        handles.append(Patch(facecolor=_BAND_COLOR, label=f"within {_BAND}"))
         add_legend(figure, handles, columns=4)
     return figure
 
 
 def _draw_points(axes: Axes, points: Sequence[tuple[float, float]], marker: str, color: str) -> None:
-    values = [value for point in points for value in point]
-    ends = (min(values) / 1.5, max(values) * 1.5)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(*ends)
-    axes.set_ylim(*ends)
-    axes.set_aspect("equal")
-    axes.fill_between(
-        ends,
-        [end * (1 - BAND_RATIO) for end in ends],
-        [end * (1 + BAND_RATIO) for end in ends],
-        color="#DDDDDD",
-        linewidth=0,
-    )
-    axes.plot(ends, ends, color=BLACK, linewidth=1)
+    draw_ground(axes, find_limits([value for point in points for value in point]), {BAND_RATIO: _BAND_COLOR})
     axes.plot(
-        [predicted for predicted, _ in points],
-        [measured for _, measured in points],
+        [measured for measured, _ in points],
+        [predicted for _, predicted in points],
         linestyle="",
         marker=marker,
         markersize=7,
@@ -101,18 +90,14 @@ def _draw_points(axes: Axes, points: Sequence[tuple[float, float]], marker: str,
         markeredgewidth=1.6,
         zorder=3,
     )
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if ends[1] < 50 * ends[0] else (1,), numticks=6))
-        axis.set_minor_formatter(NullFormatter())
-        format_ticks(axis)
 
 
 def _describe(compared: Sequence[Compared]) -> str:
     furthest = max(compared, key=lambda item: abs((item.ratio or 1.0) - 1))
     off = (furthest.ratio or 1.0) - 1
     if abs(off) < 0.001:
-        return f"All {len(compared)} quantities were measured as predicted"
+        return f"All {len(compared)} figures were measured as predicted"
     sign = "more" if off > 0 else "less"
-    within = sum(abs((item.ratio or 1.0) - 1) <= BAND_RATIO for item in compared)
-    text = f"{within} of {len(compared)} quantities are within {format_percent(BAND_RATIO)} of their prediction"
-    return f"{text}; furthest: {furthest.quantity}, {format_percent(abs(off))} {sign}"
+    within = sum(abs(item.predicted - item.measured) <= BAND_RATIO * item.measured for item in compared)
+    text = f"{within} of {len(compared)} predictions are within {_BAND} of what was measured"
+    return f"{text}; furthest: {furthest.quantity}, measured {format_percent(abs(off))} {sign}"

@@ -86,7 +86,7 @@ def draw_stalls(data: RunData) -> Figure | None:
         panels = figure.subplots(len(series.stacks), squeeze=False)[:, 0]
         for axes, stack in zip(panels, series.stacks, strict=True):
             _draw_stack(axes, stack)
-        others = f"; {format_seconds(series.other_s)} of waits are for others" if series.other_s > 1e-6 else ""
+        others = f"; {format_seconds(series.other_s)} more are not shown" if series.other_s > 1e-6 else ""
         panels[-1].set_xlabel(f"layer of the stack, counted from 0{others}")
     return figure
 
@@ -128,4 +128,6 @@ def _describe(stacks: Sequence[StackStalls], stalls: Sequence[LayerStall], total
         return f"{text}, {share} of it for layer {longest.layer} of {longest.component}"
     first = stacks[0]
     share = format_percent(first.total_s / total_s)
-    return f"{text}, {share} of it for {len(first.stall_s)} of {first.layers} layers of {first.component}"
+    count = len(first.stall_s)
+    layers = f"all {count} layers" if count == first.layers else f"{count} of {first.layers} layers"
+    return f"{text}, {share} of it for {layers} of {first.component}"

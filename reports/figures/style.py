@@ -52,6 +52,8 @@ _SETTINGS: dict[str, Any] = {
     "hatch.linewidth": 0.7,
     "legend.fontsize": 8,
     "legend.frameon": False,
+    # Names are data: a dollar sign in one begins no formula.
+    "text.parse_math": False,
     "xtick.labelsize": 8.5,
     "ytick.labelsize": 8.5,
 }
@@ -60,8 +62,9 @@ _SETTINGS: dict[str, Any] = {
 @contextmanager
 def figure_style() -> Iterator[None]:
     """Draw within: the settings of the user's own matplotlib do not count."""
-    defaults = {name: value for name, value in rcParamsDefault.items() if not name.startswith("backend")}
-    with rc_context({**defaults, **_SETTINGS}):
+    settings: Any = {name: value for name, value in rcParamsDefault.items() if not name.startswith("backend")}
+    settings.update(_SETTINGS)
+    with rc_context(settings):
         yield
 
 

@@ -144,8 +144,8 @@ def _draw_pass(axes: Axes, part: PassSeries, lanes: tuple[Lane, ...], longest_s:
             )
     axes.set_yticks(range(len(lanes)), [LANE_NAMES[lane] for lane in reversed(lanes)])
     axes.set_ylim(-0.6, len(lanes) - 0.4)
-    waits = f"waits {format_seconds(part.waiting_s)}" if part.waiting_s else "never waits"
-    axes.set_title(f"{part.title} of {part.component}: {format_seconds(part.duration_s)}, compute {waits}")
+    wait = f"waits {format_seconds(part.waiting_s)}" if part.waiting_s else "never waits"
+    axes.set_title(f"{part.title} of {part.component}: {format_seconds(part.duration_s)}, compute {wait}")
     axes.grid(visible=True, axis="x")
 
 

@@ -160,9 +160,9 @@ def _draw_marks(axes: Axes, series: TradeoffSeries, right: float) -> list[Artist
         text = f"{RESIDENT} (bound): {format_seconds(bound.latency_s)}, {format_gib(bound.charged_bytes)}"
         handles.append(axes.axhline(bound.latency_s, color=GREEN, linewidth=1.4, linestyle=(0, (1.5, 1.5)), label=text))
     for name, shape, size, color, is_filled in (
-        (STREAMED, "s", 13.0, ORANGE, False),
-        (SERVER_DEFAULT, "D", 9.0, BLACK, False),
-        (PLAN, "o", 6.5, VERMILLION, True),
+        (STREAMED, "s", 11.5, ORANGE, False),
+        (SERVER_DEFAULT, "D", 8.0, BLACK, False),
+        (PLAN, "o", 6.0, VERMILLION, True),
     ):
         if (mark := series.mark(name)) is None:
             continue
@@ -187,6 +187,6 @@ def _draw_marks(axes: Axes, series: TradeoffSeries, right: float) -> list[Artist
     if series.knee is not None:
         x, y = series.knee.charged_bytes / GIB, series.knee.latency_s
         text = f"knee: {format_seconds(y)}, {format_gib(series.knee.charged_bytes)}"
-        (handle,) = axes.plot([x], [y], linestyle="", marker="*", markersize=12, color=PURPLE, zorder=3, label=text)
+        (handle,) = axes.plot([x], [y], linestyle="", marker="*", markersize=11, color=PURPLE, zorder=3, label=text)
         handles.append(handle)
     return handles

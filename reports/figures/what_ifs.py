@@ -100,7 +100,7 @@ def _draw_bars(axes: Axes, changes: Sequence[WhatIf]) -> list[Artist]:
     axes.invert_yaxis()
     handles: list[Artist] = [Line2D([], [], linestyle="", marker="|", markersize=12, markeredgewidth=2, color=BLACK)]
     handles[0].set_label("now")
-    for color, hatch, text in ((SKY, "", "with the change: faster"), (ORANGE, "////", "with the change: slower")):
+    for color, hatch, text in ((SKY, "", "with the change: no slower"), (ORANGE, "////", "with the change: slower")):
         if (color, hatch) in looks:
             handles.append(Patch(facecolor=color, hatch=hatch, edgecolor=BLACK, linewidth=0.6, label=text))
     return handles
