@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from reports.markdown import figure_table, summary_line
@@ -25,6 +25,7 @@ from reports.tables import (
     what_if_table,
 )
 from reports.uses import uses_table
+from runtime.engines.topup import TopupEngine
 from runtime.measurement_document import MeasurementDocument
 from runtime.plan_document import PlanDocument
 from runtime.units import format_seconds
@@ -42,34 +43,48 @@ def build_page(data: RunData) -> Page:
     if data.gaps:
         files = ", ".join(gap.file for gap in data.gaps)
         lead.append(Paragraph(text=f"Parts of this report are left out ({files}): see what is missing, at the end."))
-    sections = [*_decision(data), *illustrate(data), *_reasons(data), *_grounds(data)]
+    sections = [*_decision(data), *_reasons(data), *_grounds(data)]
     return Page(
-        title=f"{plan.model.name} on {plan.device.title}" if plan else data.name,
-        headline=_headline(plan),
+        title=_title(data),
+        headline=_headline(data),
         lead=tuple(filter(_is_full, lead)),
         sections=tuple(section for section in sections if section.blocks),
     )
 
 
-def _headline(plan: PlanDocument | None) -> str:
-    if plan is None:
-        return NO_PLAN
-    if plan.findings:
-        return plan.findings[0]
-    return f"A later request takes {format_seconds(plan.prediction.latency_s)}"
+def _title(data: RunData) -> str:
+    if data.plan is not None:
+        return f"{data.plan.model.name} on {data.plan.device.title}"
+    if data.measurement is not None:
+        return f"{data.measurement.model} on {data.measurement.device_title}"
+    return data.name
 
 
-def _decision(data: RunData) -> tuple[Section, ...]:
-    plan = data.plan
-    if plan is None:
-        return ()
-    return (
-        _section("run", "What to run", _commands(data.serve_script)),
-        _section("components", "Components", (component_table(plan), placement_table(plan))),
-    )
+def _headline(data: RunData) -> str:
+    if data.plan is not None and data.plan.findings:
+        return data.plan.findings[0]
+    if data.plan is not None:
+        return f"A later request takes {format_seconds(data.plan.prediction.latency_s)}"
+    if data.measurement is not None:
+        return f"A later request took {format_seconds(data.measurement.latency.median_s)}"
+    return NO_PLAN
 
 
-def _commands(serve_script: str) -> Iterable[Block]:
+def _decision(data: RunData) -> Iterator[Section]:
+    """What to run, and what it does."""
+    if (plan := data.plan) is not None:
+        yield _section("run", "What to run", _commands(plan, data.serve_script))
+        yield _section("components", "Components", (component_table(plan), placement_table(plan)))
+    yield _section("trade-off", "Time for device memory", illustrate("trade-off", data))
+    yield _section("passes", "A pass of the component that takes most of a request", illustrate("passes", data))
+    yield _section("waits", "Waits by layer", illustrate("waits", data))
+
+
+def _commands(plan: PlanDocument, serve_script: str) -> Iterator[Block]:
+    if plan.plan.engine == TopupEngine.name:
+        yield Paragraph(text="The plan is for the executor, not for a server. This runs it and measures what it takes:")
+        yield Code(text="autotune run plan.json")
+        return
     if not serve_script:
         yield Paragraph(text="The run folder has no script for a server. This prints the command for one:")
         yield Code(text="autotune export plan.json")
@@ -78,49 +93,40 @@ def _commands(serve_script: str) -> Iterable[Block]:
     yield Code(text=serve_script.strip())
 
 
-def _reasons(data: RunData) -> tuple[Section, ...]:
-    """What the decision was compared with, and where its bytes are."""
-    plan = data.plan
-    if plan is None:
-        return ()
-    hosting = Bullets(lines=(*describe_hosting(plan.prediction), *plan.host.warnings))
+def _reasons(data: RunData) -> Iterator[Section]:
+    """What the decision was compared with, what would change it, and where its bytes are."""
+    memory, changes, hosts = (illustrate(key, data) for key in ("memory", "changes", "hosts"))
+    if (plan := data.plan) is None:
+        yield _section("device-memory", "Device memory over the life of a request", memory)
+        yield _section("host-memory", "Host memory", hosts)
+        return
+    yield _section("comparisons", "Comparisons", (comparison_table(plan),))
     others = Bullets(lines=describe_unmodelled(plan))
-    return (
-        _section("comparisons", "Comparisons", (comparison_table(plan),)),
-        _section(
-            "changes",
-            "What would change it",
-            (what_if_table(plan), tuning_table(plan), advice_table(plan), others),
-        ),
-        _section("device-memory", "Device memory by phase", (memory_table(plan.prediction),)),
-        _section("host-memory", "Host memory", (host_table(plan.prediction), hosting)),
-    )
+    tables = (what_if_table(plan), tuning_table(plan), advice_table(plan), others)
+    yield _section("changes", "What would change it", (*changes, *tables))
+    phases = memory_table(plan.prediction)
+    yield _section("device-memory", "Device memory over the life of a request", (*memory, phases))
+    hosting = Bullets(lines=(*describe_hosting(plan.prediction), *plan.host.warnings))
+    yield _section("host-memory", "Host memory", (*hosts, host_table(plan.prediction), hosting))
 
 
-def _grounds(data: RunData) -> tuple[Section, ...]:
-    """What the figures are worth: measurements, assumptions, sources, and what the folder lacks."""
-    sections = []
+def _grounds(data: RunData) -> Iterator[Section]:
+    """What the figures are worth: measurements, the search, assumptions, sources, and what the folder lacks."""
     if data.measurement is not None:
-        sections.append(_section("measured", "Measured", _measured(data.measurement)))
+        compared = illustrate("measured", data)
+        yield _section("measured", "Measured", (*compared, *_measured(data.measurement)))
+    yield _section("search", "Progress of the search", illustrate("search", data))
     if (plan := data.plan) is not None:
         figures = replace(figure_table(plan), title="What the prediction rests on")
-        sections += [
-            _section("assumptions", "What this rests on", (Bullets(lines=plan.assumptions),)),
-            _section("not-modelled", "What is not modelled", (Bullets(lines=plan.not_modelled),)),
-            _section("figures", "Figures of the device and their sources", (figures,)),
-            _section(
-                "made-by",
-                "Made by",
-                (
-                    Paragraph(text=f"{plan.program} at {plan.created}, profile {plan.profile_id}:"),
-                    Code(text=plan.command),
-                ),
-            ),
-        ]
-    return (*sections, _section("missing", "What is missing", (missing_table(data),)))
+        made_by = Paragraph(text=f"{plan.program} at {plan.created}, profile {plan.profile_id}:")
+        yield _section("assumptions", "What this rests on", (Bullets(lines=plan.assumptions),))
+        yield _section("not-modelled", "What is not modelled", (Bullets(lines=plan.not_modelled),))
+        yield _section("figures", "Figures of the device and their sources", (figures,))
+        yield _section("made-by", "Made by", (made_by, Code(text=plan.command)))
+    yield _section("missing", "What is missing", (missing_table(data),))
 
 
-def _measured(measurement: MeasurementDocument) -> Iterable[Block]:
+def _measured(measurement: MeasurementDocument) -> Iterator[Block]:
     yield Paragraph(
         text=f"Executed on {measurement.device_title} with times of the {measurement.clock} clock, "
         f"{measurement.created}, by:"

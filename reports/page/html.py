@@ -91,7 +91,7 @@ def _illustration(block: Illustration) -> Iterator[str]:
         f'<img src="{picture.uri}" width="{picture.width_px}" height="{picture.height_px}" '
         f'alt="{escape(f"{block.finding}. {block.caption}")}">'
     )
-    yield f"<figcaption>{escape(block.caption)}</figcaption>"
+    yield f"<figcaption><strong>{escape(block.finding)}.</strong> {escape(block.caption)}</figcaption>"
     yield "</figure>"
     yield "<details>"
     yield f"<summary>Values in this picture: {len(block.table.rows)}</summary>"
@@ -102,7 +102,7 @@ def _illustration(block: Illustration) -> Iterator[str]:
 def _table(table: Table) -> Iterator[str]:
     yield f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(table.title)}">'
     yield "<table>"
-    yield f"<caption>{escape(table.title)}</caption>"
+    yield f"<caption><span>{escape(table.title)}</span></caption>"
     yield "<thead>"
     yield f"<tr>{''.join(_head(name, table) for name in table.columns)}</tr>"
     yield "</thead>"

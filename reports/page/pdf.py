@@ -96,7 +96,5 @@ def _draw_sheet(lines: list[Line]) -> Figure:
             fontsize=size_pt,
             fontweight=weight,
             fontfamily=family,
-            # Names are data: a dollar sign in one begins no formula.
-            parse_math=False,
         )
     return figure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -17,7 +17,7 @@ from reports.figures.stalls import draw_stalls, stall_series
 from reports.figures.timeline import draw_timeline, timeline_series
 from reports.figures.tradeoff import draw_tradeoff, tradeoff_series
 from reports.figures.what_ifs import draw_what_ifs, what_if_series
-from reports.page.blocks import Illustration, Section
+from reports.page.blocks import Illustration
 from reports.page.picture_tables import (
     host_values,
     memory_values,
@@ -48,15 +48,12 @@ class Picture(Generic[SeriesT]):
     """One kind of picture.
 
     Attributes:
-        key, heading: of its section.
         caption: what it shows and how to read it.
         collect: what it draws; None where the run lacks that.
         draw: the figure; None as ``collect``.
         tabulate: what it draws as a table.
     """
 
-    key: str
-    heading: str
     caption: str
     collect: Callable[[RunData], SeriesT | None]
     draw: Callable[[RunData], Figure | None]
@@ -75,83 +72,66 @@ class Picture(Generic[SeriesT]):
         )
 
 
-PICTURES: tuple[Picture[Any], ...] = (
-    Picture(
-        key="trade-off",
-        heading="Time for device memory",
+PICTURES: dict[str, Picture[Any]] = {
+    "trade-off": Picture(
         caption="Latency of a later request over the device memory that is charged: the fastest plan for every amount. "
         "Hatched: no plan fits, or the cap forbids it.",
         collect=tradeoff_series,
         draw=draw_tradeoff,
         tabulate=tradeoff_values,
     ),
-    Picture(
-        key="pass",
-        heading="A pass of the component that takes most of a request",
+    "passes": Picture(
         caption="Who works in the first and in a steady pass, one lane for each kind of work, and where compute waits "
         "for a copy.",
         collect=timeline_series,
         draw=draw_timeline,
         tabulate=timeline_values,
     ),
-    Picture(
-        key="waits",
-        heading="Waits by layer",
+    "waits": Picture(
         caption="For how long compute waits for each layer in a later request, all its passes together.",
         collect=stall_series,
         draw=draw_stalls,
         tabulate=stall_values,
     ),
-    Picture(
-        key="memory-life",
-        heading="Device memory over the life of a request",
+    "memory": Picture(
         caption="What is charged in every phase at its peak, stacked by owner, against the cap. Each phase gets an "
         "equal part of the width and the rest by its duration.",
         collect=memory_series,
         draw=draw_memory,
         tabulate=memory_values,
     ),
-    Picture(
-        key="hosts",
-        heading="Time for host memory",
+    "hosts": Picture(
         caption="Latency of the best plan on hosts with less and with more memory, under the same cap.",
         collect=host_series,
         draw=draw_host,
         tabulate=host_values,
     ),
-    Picture(
-        key="what-ifs",
-        heading="What changes would give",
+    "changes": Picture(
         caption="Latency of the fastest plan after a change outside the plan, beside that of the fastest plan now; "
         "both can differ from the chosen plan.",
         collect=what_if_series,
         draw=draw_what_ifs,
         tabulate=what_if_values,
     ),
-    Picture(
-        key="measured-over-predicted",
-        heading="Measured and predicted",
+    "measured": Picture(
         caption="Every quantity of the execution over its prediction; on the line they are equal.",
         collect=predicted_series,
         draw=draw_predicted,
         tabulate=predicted_values,
     ),
-    Picture(
-        key="search",
-        heading="Progress of the search",
+    "search": Picture(
         caption="Latency of every trial in its order and the best so far, beside the exact optimum.",
         collect=search_series,
         draw=draw_search,
         tabulate=search_values,
     ),
-)
+}
 
 
-def illustrate(data: RunData) -> Iterator[Section]:
-    """A section for every picture that ``data`` allows."""
-    for picture in PICTURES:
-        if (illustration := picture.illustrate(data)) is not None:
-            yield Section(key=picture.key, heading=picture.heading, blocks=(illustration,))
+def illustrate(key: str, data: RunData) -> tuple[Illustration, ...]:
+    """The picture called ``key``; none where ``data`` lacks what it shows."""
+    illustration = PICTURES[key].illustrate(data)
+    return () if illustration is None else (illustration,)
 
 
 def _drawn(draw: Callable[[RunData], Figure | None], data: RunData) -> Figure:

@@ -16,11 +16,14 @@ a { color: #005a8c; }
 table { border-collapse: collapse; font-size: .875rem; line-height: 1.35; font-variant-numeric: tabular-nums;
   overflow-wrap: normal; }
 caption { text-align: left; padding: .2rem 0; color: #555; }
+caption span { display: inline-block; position: sticky; left: 0; max-width: min(100%, calc(100vw - 2rem)); }
 th, td { padding: .3rem 1rem .3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #ddd; }
 thead th, thead td { border-bottom: 1px solid #888; vertical-align: bottom; }
-tbody th { font-weight: 600; }
-.number { text-align: right; white-space: nowrap; }
-.fold { min-width: 14rem; overflow-wrap: anywhere; }
+tbody th { font-weight: 600; position: sticky; left: 0; background: #fff; }
+.number { text-align: right; }
+td.number { white-space: nowrap; }
+.fold { min-width: 10rem; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { tbody th { min-width: 7rem; overflow-wrap: anywhere; } }
 figure { margin: .8rem 0; }
 img { display: block; max-width: 100%; height: auto; }
 figcaption { font-size: .9rem; color: #444; margin-top: .3rem; }
@@ -40,7 +43,8 @@ pre { overflow-x: auto; background: #f4f5f6; padding: .7rem; font-size: .8125rem
   .scroll, details .scroll, pre { overflow: visible; max-height: none; }
   table { font-size: 8pt; width: 100%; }
   th, td { padding-right: .8rem; }
-  .number { white-space: normal; }
+  td.number { white-space: normal; }
+  tbody th { position: static; }
   .fold { min-width: 0; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8pt; }
 }

@@ -10,9 +10,10 @@ from run_data_builders import build_document, build_run_data
 
 from reports.page.content import NO_PLAN
 from reports.page.html import render_html
-from reports.page.pictures import PICTURES, illustrate
+from reports.page.pictures import PICTURES
 from reports.run_data import Gap, RunData
 from reports.tables import comparison_table, component_table, host_table, memory_table, what_if_table
+from runtime.units import format_seconds
 
 GAPS = (
     Gap(file="measurement.json", problem="it is not there", lost="measured beside predicted"),
@@ -60,16 +61,17 @@ def test_links_of_the_page_lead_to_its_sections(page):
 
 
 def test_every_picture_has_words_and_a_table_of_its_values(page):
-    pictures = [element for element in page.find("section") if element.find("img")]
-    assert [element.attributes["id"] for element in pictures] == [picture.key for picture in PICTURES]
-    for element, expected in zip(pictures, illustrate(build_run_data()), strict=True):
-        (illustration,) = expected.blocks
-        (image,) = element.find("img")
-        assert image.attributes["alt"].startswith(illustration.finding)
+    illustrations = [picture.illustrate(build_run_data()) for picture in PICTURES.values()]
+    expected = {item.finding: item.table for item in illustrations}
+    assert len(expected) == len(PICTURES) == len(page.find("img"))
+    for image in page.find("img"):
         assert image.attributes["src"].startswith(("data:image/svg+xml;base64,", "data:image/png;base64,"))
-        (details,) = element.find("details")
+        place = image.ancestors[-2].children
+        caption, details = image.ancestors[-1].find("figcaption")[0], place[place.index(image.ancestors[-1]) + 1]
+        finding = caption.find("strong")[0].text.removesuffix(".")
+        assert image.attributes["alt"] == caption.text
         rows = read_rows(details.find("table")[0])
-        assert rows == [illustration.table.columns, *illustration.table.rows]
+        assert rows == [expected[finding].columns, *expected[finding].rows]
 
 
 def test_tables_name_their_heads_and_scroll_in_a_box_of_their_own(page):
@@ -97,13 +99,24 @@ def test_tables_name_their_heads_and_scroll_in_a_box_of_their_own(page):
 def test_tables_are_those_of_the_plan_cell_by_cell(page, key, table):
     expected = table(build_document())
     assert expected.rows
-    rows = read_rows(section(page, key).find("table")[0])
-    assert rows == [expected.columns, *expected.rows]
+    tables = [read_rows(table) for table in section(page, key).find("table") if not table.is_in("details")]
+    assert tables[0] == [expected.columns, *expected.rows]
 
 
 def test_sections_come_in_the_order_in_which_a_person_acts(page):
     keys = [element.attributes["id"] for element in page.find("section")]
-    order = ["run", "components", "trade-off", "comparisons", "changes", "host-memory", "assumptions", "missing"]
+    order = [
+        "run",
+        "components",
+        "trade-off",
+        "comparisons",
+        "changes",
+        "host-memory",
+        "measured",
+        "assumptions",
+        "figures",
+        "missing",
+    ]
     assert [key for key in keys if key in order] == order
     assert keys[-1] == "missing"
     assert build_document().findings[0] == page.find("p")[0].text
@@ -136,11 +149,41 @@ def test_run_without_a_script_says_how_to_get_the_command():
     assert section(page, "run").find("pre")[0].text == "autotune export plan.json"
 
 
-def test_partial_run_keeps_every_picture_that_its_parts_allow():
-    whole = [picture.key for picture in illustrate(build_run_data())]
-    without_curve = [picture.key for picture in illustrate(build_run_data(curve=()))]
-    assert "trade-off" in whole
-    assert without_curve == [key for key in whole if key != "trade-off"]
+@pytest.mark.parametrize(
+    ("key", "lacks"),
+    [
+        ("trade-off", {"curve": ()}),
+        ("passes", {"windows": ()}),
+        ("passes", {"timeline": None}),
+        ("waits", {"stalls": ()}),
+        ("memory", {"memory": ()}),
+        ("hosts", {"host_curve": ()}),
+        ("changes", {"plan": build_document(what_ifs=())}),
+        ("measured", {"measurement": None}),
+        ("search", {"trials": ()}),
+    ],
+)
+def test_partial_run_keeps_every_picture_but_the_one_it_lacks(key, lacks):
+    whole, partial = build_run_data(), build_run_data(**lacks)
+    left_out = [name for name, picture in PICTURES.items() if picture.illustrate(partial) is None]
+    assert left_out == [key]
+    assert len(read_page(render_html(partial)).find("img")) == len(PICTURES) - 1
+    assert PICTURES[key].illustrate(whole) is not None
+
+
+def test_executed_run_without_a_plan_is_named_by_what_it_took():
+    measurement = build_run_data().measurement
+    page = read_page(render_html(RunData(name="run", measurement=measurement)))
+    assert page.find("h1")[0].text == f"toy on {measurement.device_title}"
+    assert page.find("p")[0].text == f"A later request took {format_seconds(measurement.latency.median_s)}"
+    assert [element.attributes["id"] for element in page.find("section")] == ["measured"]
+
+
+def test_plan_of_the_executor_is_run_without_a_server():
+    plan = build_document().plan
+    document = build_document(plan=replace(plan, engine="topup"))
+    page = read_page(render_html(build_run_data(plan=document, serve_script="")))
+    assert section(page, "run").find("pre")[0].text == "autotune run plan.json"
 
 
 def test_equal_records_give_equal_pages():
