@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from builders import build_component, build_evaluator, build_plan, streamed
+from builders import build_component, build_evaluator, build_plan, moved, streamed
 
 from autotune.trace_timeline import trace_request
 from runtime.timeline import Lane
@@ -48,3 +48,23 @@ def test_the_first_wait_of_the_request_is_named_a_stall(timeline):
     evaluation, traced = timeline
     assert traced.stalls[0].start_s == 0
     assert traced.stalls[0].end_s - traced.stalls[0].start_s == pytest.approx(evaluation.uses[0].fill_s)
+
+
+def test_a_wait_names_the_stack_or_the_component_whose_copies_it_is_for():
+    evaluator = build_evaluator({"encoder": build_component(4, passes=3), "vae": build_component(2)})
+    traced = trace_request(evaluator, build_plan(streamed("encoder"), moved("vae"))).timeline
+    waits = {(stall.component, stall.stack) for stall in traced.stalls if stall.layer is None}
+    assert ("encoder", "blocks") in waits  # the drain before the first layer
+    assert ("vae", None) in waits  # the move of the whole component
+    assert all(stall.component is not None for stall in traced.stalls)
+
+
+def test_passes_lie_end_to_end_within_their_uses():
+    evaluator = build_evaluator({"encoder": build_component(4, passes=5)})
+    traced = trace_request(evaluator, build_plan(streamed("encoder")))
+    first, *others = traced.passes
+    (times,) = traced.evaluation.uses[0].passes
+    assert first.end_s - first.start_s == pytest.approx(times.first_s)
+    assert others[-1].end_s - others[-1].start_s == pytest.approx(times.steady_s)
+    assert all(one.end_s == other.start_s for one, other in pairwise(traced.passes))
+    assert {(one.use, one.group) for one in traced.passes} == {(0, 0)}
