@@ -124,10 +124,13 @@ def _describe(stacks: Sequence[StackStalls], stalls: Sequence[LayerStall], total
     longest = max((item for item in stalls if item.layer is not None), key=lambda item: item.stall_s)
     text = f"Compute waits {format_seconds(total_s)} a request"
     if longest.stall_s >= 0.5 * total_s:
-        share = format_percent(longest.stall_s / total_s)
-        return f"{text}, {share} of it for layer {longest.layer} of {longest.component}"
+        return f"{text}, {_describe_share(longest.stall_s / total_s)} of it for layer {longest.layer} of {longest.component}"
     first = stacks[0]
-    share = format_percent(first.total_s / total_s)
+    share = _describe_share(first.total_s / total_s)
     count = len(first.stall_s)
     layers = f"all {count} layers" if count == first.layers else f"{count} of {first.layers} layers"
     return f"{text}, {share} of it for {layers} of {first.component}"
+
+
+def _describe_share(ratio: float) -> str:
+    return format_percent(ratio) if ratio < 0.9995 else "all"

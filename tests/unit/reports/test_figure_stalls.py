@@ -44,8 +44,8 @@ def test_stacks_that_are_not_drawn_and_whole_components_are_summed():
     ("stalls", "finding"),
     [
         ([3.0, 0.5, 0.5], "Compute waits 4.00 s a request, 75.0 % of it for layer 0 of transformer"),
-        ([1.0, 1.0, 1.0], "Compute waits 3.00 s a request, 100.0 % of it for 3 of 4 layers of transformer"),
-        ([1.0] * 4, "Compute waits 4.00 s a request, 100.0 % of it for all 4 layers of transformer"),
+        ([1.0, 1.0, 1.0], "Compute waits 3.00 s a request, all of it for 3 of 4 layers of transformer"),
+        ([1.0] * 4, "Compute waits 4.00 s a request, all of it for all 4 layers of transformer"),
     ],
 )
 def test_the_title_says_what_is_waited_for(stalls, finding):
