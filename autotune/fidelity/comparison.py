@@ -14,6 +14,8 @@ from autotune.uncertainty import Uncertainty, is_added_time, is_memory_factor
 from runtime.errors import InputError
 
 _STEP = 0.5
+_WIDEST = 50.0
+"""Logarithm: added time can be uncertain by far more than a short use is predicted to take."""
 
 
 class Kind(StrEnum):
@@ -167,7 +169,7 @@ def _derive_interval(case: Case, uncertainty: Uncertainty, index: int | None) ->
     slopes = tuple(_slope(case, uncertainty, name, index, predicted) for name in uncertainty.names)
     repeats = () if index is None else (predicted,)
     spread = combine_slopes(slopes, uncertainty, repeats=repeats)
-    reach = math.exp(NormalDist().inv_cdf((1 + INTERVAL_RATIO) / 2) * spread.sd / predicted)
+    reach = math.exp(min(NormalDist().inv_cdf((1 + INTERVAL_RATIO) / 2) * spread.sd / predicted, _WIDEST))
     return predicted, predicted / reach, predicted * reach
 
 

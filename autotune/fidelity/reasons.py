@@ -79,9 +79,11 @@ def _explain_latency(case: Case, figure: ComparedFigure) -> Iterator[str]:
             "same bytes; small components most"
         )
     for name in find_denoisers(case.ground.facts):
-        if name in components and (again := _count_copied_again(case, name)):
+        stacks = case.ground.facts.model.component(name).stacks
+        again = sum(count_copied_again(case.plan.placement(name), len(stack.layers)) for stack in stacks)
+        if name in components and again:
             yield (
-                f"with this prefetch size releases from 0.5.19 on give {again} layers back that were copied past the "
+                f"with this prefetch size releases from 0.5.19 on give {again} layer(s) back that were copied past the "
                 "head, before every pass, and copy them again; earlier ones kept them (layerwise_offload.py: "
                 "prepare_for_next_req)"
             )
@@ -132,16 +134,13 @@ def _decode_is_highest(case: Case, peak: ObservedPeak) -> bool:
     return peak.kind is not PeakKind.ALLOCATED and any(highest.phase.endswith(f": {name}") for name in names)
 
 
-def _count_copied_again(case: Case, component: str) -> int:
-    """Layers that a pass copies past the head of the next one, under the leading policy."""
-    placement = case.plan.placement(component)
-    stacks = case.ground.facts.model.component(component).stacks
+def count_copied_again(placement: Placement, layers: int) -> int:
+    """Layers of a stack of ``layers`` that a pass copies past the head of the next one.
+
+    Under the leading policy alone, which asks for whole batches and wraps around; the next pass gives them back.
+    """
     if placement.mode is not Mode.LAYERWISE_OFFLOAD or placement.policy is not Policy.LEADING:
         return 0
-    return sum(_count_past_head(placement, len(stack.layers)) for stack in stacks)
-
-
-def _count_past_head(placement: Placement, layers: int) -> int:
     ahead = min(placement.prefetch, layers)
     streamed = placement.streamed_layers(layers)
     asked = {

@@ -136,5 +136,5 @@ def _list_handles(
     handles.append(Line2D([], [], marker="o", color=BLACK, markerfacecolor="none", linestyle="", label="predicted"))
     if any(figure.calibrated for figure in figures):
         handles.append(Line2D([], [], marker="o", color=BLACK, linestyle="", label="calibrated on other runs"))
-    handles += [Patch(color=_BAND_COLOURS[ratio], label=f"within {ratio:.0%}") for ratio in reversed(_BANDS[kind])]
+    handles += [Patch(color=_BAND_COLOURS[ratio], label=f"within {100 * ratio:.0f} %") for ratio in reversed(_BANDS[kind])]
     return handles
