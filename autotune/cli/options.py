@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from autotune.catalog.registry import find_model
 from autotune.tensor_parallel.sharing import Sharing
 from autotune.workflows.host import HostWish
 from autotune.workflows.ranks import RankWish
-from autotune.workload import Recipe, Workload
+from autotune.workload import Recipe
 from runtime.engines.registry import list_engines
 from runtime.units import parse_bytes, parse_rate
 
-DEFAULT_MODEL = "H3"
 ModelOption = Annotated[
     str | None, typer.Option("--model", help="Catalog model; see `autotune models`. H3 unless --profile says.")
 ]
@@ -95,38 +92,18 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 RefreshOption = Annotated[bool, typer.Option("--refresh", help="Read the model's classes again, not the cache.")]
 
 
-def build_workload(
-    model: str,
-    *,
-    width: int | None,
-    height: int | None,
-    frames: int | None,
-    steps: int | None,
-    prompt_tokens: int | None,
-    batch: int | None,
-    recipe: Recipe | None,
-) -> Workload:
-    """The model's default workload with what was typed.
-
-    Raises:
-        InputError: unknown model.
-    """
-    default = find_model(model).default_workload
-    typed = {
-        "width": width,
-        "height": height,
-        "frames": frames,
-        "steps": steps,
-        "prompt_tokens": prompt_tokens,
-        "batch": batch,
-        "recipe": recipe,
-    }
-    return replace(default, **{name: value for name, value in typed.items() if value is not None})  # type: ignore[arg-type]
-
-
 def optional_bytes(text: str | None) -> int | None:
     """A size, or None when nothing was typed."""
     return None if text is None else parse_bytes(text)
+
+
+def read_reserve(text: str) -> int:
+    """Device memory to keep free, which may be none.
+
+    Raises:
+        UnitError: no size.
+    """
+    return 0 if text.strip() == "0" else parse_bytes(text)
 
 
 def optional_rate(text: str | None) -> float | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from autotune.cli.measured_inputs import look_here
 from autotune.measurements.model_profile import ModelProfile
 from autotune.measurements.node_profile import NodeProfile
 from autotune.measurements.store import ProfileStore, Stored
 from autotune.measurements.validity import Verdict, describe_age, describe_kind
+from autotune.workflows.measured_inputs import look_here
 from autotune.workflows.profile_judgement import judge_here
 
 

@@ -6,7 +6,7 @@ from released_files import describe_h3, quantize
 
 from autotune.capture_cache import load_model_facts
 from autotune.checkpoint.facts import load_checkpoint_facts
-from autotune.cli.run_inputs import _find_checkpoint
+from autotune.workflows.inputs import find_checkpoint
 from runtime.plan_document import load_plan
 
 QUICK = ("--vram-cap", "24GiB", "--device", "rtx-4090", "--trials", "0", "--max-prefetch", "1")
@@ -109,10 +109,10 @@ def test_names_of_the_catalog_win_over_paths_unless_a_repository_is_there(tmp_pa
     monkeypatch.chdir(tmp_path)
     for name in ("H3", "model"):
         (tmp_path / name).mkdir()
-    assert _find_checkpoint(None) is None
-    assert _find_checkpoint("H3") is None
-    assert _find_checkpoint("MiniMaxAI/MiniMax-H3") is None
-    assert _find_checkpoint("unknown-name") is None
-    assert str(_find_checkpoint("model")) == "model"
+    assert find_checkpoint(None) is None
+    assert find_checkpoint("H3") is None
+    assert find_checkpoint("MiniMaxAI/MiniMax-H3") is None
+    assert find_checkpoint("unknown-name") is None
+    assert str(find_checkpoint("model")) == "model"
     (tmp_path / "MiniMaxAI" / "MiniMax-H3").mkdir(parents=True)
-    assert str(_find_checkpoint("MiniMaxAI/MiniMax-H3")) == "MiniMaxAI/MiniMax-H3"
+    assert str(find_checkpoint("MiniMaxAI/MiniMax-H3")) == "MiniMaxAI/MiniMax-H3"

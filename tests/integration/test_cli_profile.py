@@ -362,8 +362,8 @@ def pretend_card(monkeypatch):
     """This machine has an RTX 4090."""
     gpu = DetectedGpu(title=CARD.title, memory_bytes=CARD.memory_bytes, free_bytes=23 * 2**30, uuid="GPU-1")
     detection = Detection(gpu=gpu, reason="pretended")
-    monkeypatch.setattr("autotune.cli.run_inputs.probe_gpu", lambda: detection)
-    monkeypatch.setattr("autotune.cli.measured_inputs.detect_gpu", lambda _: detection)
+    monkeypatch.setattr("autotune.workflows.inputs.probe_gpu", lambda: detection)
+    monkeypatch.setattr("autotune.workflows.measured_inputs.detect_gpu", lambda _: detection)
 
 
 def build_card_links(bytes_per_s):

@@ -12,9 +12,9 @@ from profile_builders import CARD, build_model_profile, build_node_profile, save
 
 from autotune.catalog.registry import find_model
 from autotune.cli.app import app
-from autotune.cli.measured_inputs import Request
 from autotune.detect import DetectedGpu, Detection
 from autotune.measurements.store import ProfileStore
+from autotune.workflows.measured_inputs import Request
 from autotune.workload import Recipe, Workload
 
 
@@ -61,7 +61,7 @@ def test_the_command_that_is_suggested_is_one_that_can_be_typed():
 
 def test_where_no_variant_is_profiled_that_is_said_beside_what_is_missing(run_cli, monkeypatch):
     gpu = DetectedGpu(title=CARD.title, memory_bytes=CARD.memory_bytes, free_bytes=CARD.memory_bytes)
-    for place in ("autotune.cli.run_inputs.probe_gpu", "autotune.cli.measured_inputs.detect_gpu"):
+    for place in ("autotune.workflows.inputs.probe_gpu", "autotune.workflows.measured_inputs.detect_gpu"):
         monkeypatch.setattr(place, lambda *_: Detection(gpu=gpu, reason="a test says so"))
     code, out, err = run_cli("simulate", "--model", "H3", "--variant", "adaln-online")
     assert code in {0, 3}

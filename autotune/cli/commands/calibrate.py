@@ -15,6 +15,7 @@ from autotune.fidelity.report import CalibrationReport
 from autotune.hardware import find_device
 from autotune.profile import load_profile
 from autotune.workflows.calibration import calibrate_runs
+from autotune.workflows.inputs import build_workload
 from autotune.workflows.observed_sources import RunWish, read_observed
 from autotune.workflows.outputs import write_json
 from reports.calibration import (
@@ -70,7 +71,7 @@ def calibrate(  # noqa: PLR0913 - one parameter per option
         "batch": batch,
         "recipe": recipe,
     }
-    workload = opt.build_workload(entry.name, **shape)
+    workload = build_workload(entry.name, shape)
     wish = RunWish(
         model=entry.name,
         device=find_device(device).name if device is not None else None,

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from autotune.cli.console import print_error, print_json, print_lines, print_table
-from autotune.cli.measured_inputs import look_here
 from autotune.cli.options import JsonOption
 from autotune.cli.show_profile import show_model, show_node
 from autotune.cli.stored_listing import Listed, list_stored
@@ -19,6 +18,7 @@ from autotune.measurements.model_profile import ModelProfile, load_model_profile
 from autotune.measurements.node_profile import FORMAT as NODE_FORMAT
 from autotune.measurements.node_profile import NodeProfile, load_node_profile
 from autotune.measurements.store import ProfileStore, find_profile_dir
+from autotune.workflows.measured_inputs import look_here
 from autotune.workflows.profile_judgement import judge_here
 from reports.profile_difference import difference_table
 from runtime.documents import read_format

@@ -18,6 +18,7 @@ from autotune.hardware import find_device
 from autotune.measurements.model_profile import RunOptions
 from autotune.measurements.store import ProfileStore, find_profile_dir
 from autotune.measurements.timing import Effort
+from autotune.workflows.inputs import DEFAULT_MODEL, build_workload
 from autotune.workflows.stored_profiles import look_around
 from autotune.workflows.target import DEFAULT_DEVICE
 from reports.profile_findings import list_findings
@@ -81,17 +82,17 @@ def measure(  # noqa: PLR0913 - one parameter per option
         raise InputError("--quick and --thorough contradict each other: give one, or neither")
     if like is not None and device != "emulated":
         raise InputError("--like says how fast an emulated card is: leave it out, or give --device emulated")
-    entry = find_model(model or opt.DEFAULT_MODEL)
-    workload = opt.build_workload(
-        entry.name,
-        width=width,
-        height=height,
-        frames=frames,
-        steps=steps,
-        prompt_tokens=prompt_tokens,
-        batch=batch,
-        recipe=recipe,
-    )
+    entry = find_model(model or DEFAULT_MODEL)
+    shape = {
+        "width": width,
+        "height": height,
+        "frames": frames,
+        "steps": steps,
+        "prompt_tokens": prompt_tokens,
+        "batch": batch,
+        "recipe": recipe,
+    }
+    workload = build_workload(entry.name, shape)
     effort = Effort.QUICK if quick else Effort.THOROUGH if thorough else Effort.DEFAULT
     try:
         # Profiling needs torch, which most commands do without.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +10,10 @@ import typer
 
 from autotune.cli import options as opt
 from autotune.cli.command_inputs import Wishes, merge_wishes, read_command
-from autotune.cli.console import Steps, print_error, print_json, print_lines, show_steps
-from autotune.cli.run_inputs import Inputs, is_auto, read_inputs, take_fastest_variant
+from autotune.cli.console import print_error, print_json, print_lines, show_steps
+from autotune.cli.run_inputs import read_inputs
 from autotune.cli.show import show_document
 from autotune.cli.typed import typed_command
-from autotune.collector import paused_collector
 from autotune.exact import DEFAULT_TIE_RATIO
 from autotune.export.dialects import RECORDED_TARGET, find_dialect
 from autotune.export.server_command import ServerCommand, explain_unknown
@@ -24,22 +22,17 @@ from autotune.fidelity.peak_margin import SAFE_QUANTILE, check_quantile
 from autotune.space import DEFAULT_MAX_PREFETCH, SearchSpace
 from autotune.study import StudySettings, check_storage
 from autotune.study_sampler import SamplerName
-from autotune.workflows.advice import find_advice
-from autotune.workflows.command_plan import check_facts, list_carried_over
-from autotune.workflows.document import build_document
-from autotune.workflows.export_run import default_model_path, export_document, is_server
-from autotune.workflows.fixed_settings import fix_settings
-from autotune.workflows.host_curve import find_host_curve
+from autotune.workflows.command_plan import list_carried_over
+from autotune.workflows.inputs import Inputs
 from autotune.workflows.nothing_fits import describe_nothing_fits
-from autotune.workflows.outputs import RunFiles, check_folder, choose_folder, write_run
-from autotune.workflows.planned import NothingFits, Planned
-from autotune.workflows.planning import PlanningSettings, make_plan
+from autotune.workflows.outputs import check_folder, choose_folder, write_run
+from autotune.workflows.planned import NothingFits
+from autotune.workflows.planning import PlanningSettings
 from autotune.workflows.reporting import write_page_beside
-from reports.run_data import HostPoint
+from autotune.workflows.search_run import SearchWish, is_auto, search_run
 from runtime.engines.registry import DEFAULT_ENGINE
-from runtime.errors import InexpressibleError, InputError
+from runtime.errors import InputError
 from runtime.plan_document import PlanDocument
-from runtime.units import parse_bytes
 
 EXIT_NOTHING_FITS = 3
 
@@ -113,7 +106,7 @@ def search(  # noqa: PLR0913 - one parameter per option
         engine=engine,
         space=SearchSpace(max_prefetch=max_prefetch),
         tie_ratio=tie_ratio,
-        reserve_bytes=parse_bytes(reserve),
+        reserve_bytes=opt.read_reserve(reserve),
         peak_quantile=peak_quantile,
     )
     check_folder(out or Path("runs"), overwrite=overwrite, is_parent=out is None)
@@ -143,8 +136,6 @@ def search(  # noqa: PLR0913 - one parameter per option
         ),
         has_profile=profile is not None,
     )
-    decision = ""
-    hosts: tuple[HostPoint, ...] = ()
     with show_steps() as progress:
         inputs = read_inputs(
             model=wishes.model,
@@ -161,33 +152,24 @@ def search(  # noqa: PLR0913 - one parameter per option
             notify=progress.notify,
             is_compared=is_auto(wishes.variant),
         )
-        settings = replace(settings, space=_fix_space(settings.space, inputs, fix or [], command))
-        with paused_collector():
-            if is_auto(wishes.variant):
-                inputs, decision = take_fastest_variant(inputs, settings, progress.notify)
-            answer = _plan(inputs, settings, progress, _study(trials, sampler, seed, storage, inputs, settings))
-            if advice and isinstance(answer, Planned):
-                answer = _advise(answer, inputs, settings, progress)
-                found = (answer.solution.optimum, answer.solution.chosen)
-                hosts = find_host_curve(inputs.facts, inputs.target, settings, found, progress.notify)
+        _tell_notes(command, inputs)
+        wish = SearchWish(
+            fixed=tuple(fix or ()),
+            command=command,
+            takes_fastest_variant=is_auto(wishes.variant),
+            advises=advice,
+            study=StudySettings(trials=trials, sampler=sampler, seed=seed, storage=storage) if trials else None,
+            target=target,
+            model_path=model_path,
+            typed=typed_command(),
+            created=now,
+        )
+        answer = search_run(inputs, settings, wish, notify=progress.notify, study_progress=progress.count)
     if isinstance(answer, NothingFits):
         _report_nothing_fits(answer, inputs, as_json=json)
         raise typer.Exit(EXIT_NOTHING_FITS)
-    document = build_document(answer, inputs.profile, inputs.target, settings, command=typed_command(), created=now)
-    if decision:
-        document = replace(document, findings=(document.findings[0], decision, *document.findings[1:]))
-    served = command.model_path if command is not None else inputs.model_path
-    exported, path, refusal = _export(document, target, model_path or served)
-    folder = choose_folder(out, inputs.facts.model.name, now)
-    files = RunFiles(
-        document=document,
-        profile=inputs.profile,
-        curve=answer.curve,
-        host_curve=hosts,
-        study=answer.study,
-        export=exported,
-        model_path=path,
-    )
+    files, document, exported = answer.files, answer.files.document, answer.files.export
+    folder = choose_folder(out, document.model.name, now)
     write_run(folder, files, overwrite=overwrite)
     if problem := write_page_beside(folder, folder):
         print_error(f"warning: {problem}")
@@ -197,26 +179,16 @@ def search(  # noqa: PLR0913 - one parameter per option
         )
     else:
         _show(document, exported, folder)
-    if refusal is not None:
+    if answer.refusal is not None:
         # The plan is kept, with flags for the version that it was simulated for.
-        raise refusal
+        raise answer.refusal
 
 
-def _advise(planned: Planned, inputs: Inputs, settings: PlanningSettings, progress: Steps) -> Planned:
-    """``planned`` with what other switches would give."""
-    found = find_advice(
-        planned.chosen, inputs.facts, inputs.target, settings, catalog=inputs.catalog, notify=progress.notify
-    )
-    return replace(planned, advice=found.advice, what_ifs=(*planned.what_ifs, *found.what_ifs))
-
-
-def _fix_space(space: SearchSpace, inputs: Inputs, typed: list[str], command: ServerCommand | None) -> SearchSpace:
-    """``space`` without what the user has decided; what the base command asks for besides is told."""
+def _tell_notes(command: ServerCommand | None, inputs: Inputs) -> None:
+    """What the base command asks for besides placements."""
     if command is not None:
-        check_facts(command, inputs.facts)
         for note in (*explain_unknown(command), *list_carried_over(command, inputs.facts.model)):
             print_error(f"note: {note}")
-    return replace(space, fixed=fix_settings(inputs.facts.model, typed, command))
 
 
 def _show(document: PlanDocument, exported: Export | None, folder: Path) -> None:
@@ -227,47 +199,6 @@ def _show(document: PlanDocument, exported: Export | None, folder: Path) -> None
             typer.echo(f"  {' '.join(option)}")
         print_lines(exported.notes, bullet="note: ")
     print_lines(["", f"Written to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"])
-
-
-def _export(
-    document: PlanDocument, target: str, model_path: str | None
-) -> tuple[Export | None, str, InexpressibleError | None]:
-    """Flags for ``target``, or for the simulated version with the reason why ``target`` cannot have any.
-
-    A plan for an engine that is no server has none.
-    """
-    if not is_server(document.plan.engine):
-        return None, default_model_path(document.model.name), None
-    try:
-        return *export_document(document, target=target, model_path=model_path), None
-    except InexpressibleError as refusal:
-        return *export_document(document, model_path=model_path), refusal
-
-
-def _plan(
-    inputs: Inputs, settings: PlanningSettings, progress: Steps, study: StudySettings | None
-) -> Planned | NothingFits:
-    return make_plan(
-        inputs.facts,
-        inputs.target,
-        replace(settings, study=study),
-        alternatives=inputs.alternatives,
-        notify=progress.notify,
-        study_progress=progress.count,
-    )
-
-
-def _study(
-    trials: int, sampler: SamplerName, seed: int, storage: str | None, inputs: Inputs, planning: PlanningSettings
-) -> StudySettings | None:
-    """The sweep; its key holds all that a score depends on besides the space and the cap."""
-    if trials == 0:
-        return None
-    host = inputs.target.host
-    machine = (host.available_bytes, host.pins, host.page_cache_bytes)
-    parts = (*machine, planning.engine, planning.reserve_bytes, planning.peak_quantile)
-    key = " ".join(map(str, (inputs.profile.digest, *parts)))
-    return StudySettings(trials=trials, sampler=sampler, seed=seed, storage=storage, key=key)
 
 
 def _report_nothing_fits(answer: NothingFits, inputs: Inputs, *, as_json: bool) -> None:

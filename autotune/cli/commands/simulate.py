@@ -10,7 +10,7 @@ import typer
 from autotune.cli import options as opt
 from autotune.cli.command_inputs import Wishes, merge_wishes, read_command
 from autotune.cli.console import print_json, print_lines, print_table, show_steps
-from autotune.cli.run_inputs import Inputs, read_inputs
+from autotune.cli.run_inputs import read_inputs
 from autotune.cli.show_command import show_comparison, show_understood
 from autotune.collector import paused_collector
 from autotune.export.server_command import ServerCommand
@@ -18,6 +18,7 @@ from autotune.fidelity.peak_margin import SAFE_QUANTILE, check_quantile
 from autotune.trace_timeline import trace_request
 from autotune.workflows.command_plan import check_facts
 from autotune.workflows.command_report import plan_on_target, report_command
+from autotune.workflows.inputs import Inputs
 from autotune.workflows.outputs import write_json
 from autotune.workflows.planning import PlanningSettings, build_evaluator, streamed_plan
 from autotune.workflows.settings_text import apply_settings
@@ -28,7 +29,7 @@ from reports.simulation import simulated_uses_table
 from reports.tables import describe_hosting, host_table, memory_table
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InputError
-from runtime.units import format_gib, format_seconds, parse_bytes
+from runtime.units import format_gib, format_seconds
 
 
 def simulate(  # noqa: PLR0913 - one parameter per option
@@ -73,7 +74,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Predict one plan: everything streamed with the server's default knobs, changed by --set, or a command's."""
     check_quantile(peak_quantile)
-    planning = PlanningSettings(engine=engine, reserve_bytes=parse_bytes(reserve), peak_quantile=peak_quantile)
+    planning = PlanningSettings(engine=engine, reserve_bytes=opt.read_reserve(reserve), peak_quantile=peak_quantile)
     command = read_command(from_command, "--from-command", engine)
     if command is not None and settings:
         raise InputError("--set changes the streamed plan and --from-command is a plan of its own: leave one out")

@@ -10,13 +10,14 @@ import typer
 
 from autotune.cli import options as opt
 from autotune.cli.console import Steps, print_error, print_json, print_lines, print_table, show_steps
-from autotune.cli.run_inputs import Inputs, read_inputs
+from autotune.cli.run_inputs import read_inputs
 from autotune.collector import paused_collector
 from autotune.exact import DEFAULT_TIE_RATIO
 from autotune.fidelity.peak_margin import SAFE_QUANTILE, check_quantile
 from autotune.space import DEFAULT_MAX_PREFETCH, SearchSpace
 from autotune.workflows.basis import describe_basis
 from autotune.workflows.host import HostWish
+from autotune.workflows.inputs import Inputs
 from autotune.workflows.outputs import TABLE_FILES, check_folder, choose_folder, write_table
 from autotune.workflows.plan_table import (
     PlanTable,
@@ -35,7 +36,7 @@ from reports.markdown import describe_source
 from reports.plan_table import plan_table
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InputError
-from runtime.units import parse_bytes
+from runtime.units import format_percent
 
 EXIT_NOTHING_FITS = 3
 
@@ -90,7 +91,7 @@ def table(  # noqa: PLR0913 - one parameter per option
         engine=engine,
         space=SearchSpace(max_prefetch=max_prefetch),
         tie_ratio=tie_ratio,
-        reserve_bytes=parse_bytes(reserve),
+        reserve_bytes=opt.read_reserve(reserve),
         peak_quantile=peak_quantile,
     )
     check_folder(out or Path("runs"), overwrite=overwrite, is_parent=out is None, known=TABLE_FILES)
@@ -119,9 +120,9 @@ def table(  # noqa: PLR0913 - one parameter per option
     folder = choose_folder(out, f"{first.facts.model.name}-table", now)
     write_table(folder, list_records(found), overwrite=overwrite)
     if json:
-        print_json(_as_json(found, first, folder))
+        print_json(_as_json(found, first, folder, settings))
     else:
-        _show(found, first, folder)
+        _show(found, first, folder, settings)
     if not found.fits_anywhere:
         raise typer.Exit(EXIT_NOTHING_FITS)
 
@@ -155,7 +156,7 @@ def _runs_otherwise(size: Size, workload: Workload) -> bool:
     return (size.width, size.height, frames) != (workload.width, workload.height, workload.frames)
 
 
-def _show(found: PlanTable, inputs: Inputs, folder: Path) -> None:
+def _show(found: PlanTable, inputs: Inputs, folder: Path, settings: PlanningSettings) -> None:
     target = inputs.target
     variant = f", variant {inputs.facts.variant}" if inputs.facts.variant else ""
     work = inputs.facts.workload
@@ -164,7 +165,8 @@ def _show(found: PlanTable, inputs: Inputs, folder: Path) -> None:
         [
             f"{basis} {inputs.facts.model.name}{variant}, {work.steps} steps, {work.prompt_tokens} "
             f"prompt tokens, batch {work.batch}, recipe {work.recipe}. Device: {target.device.origin}. "
-            f"Host: {target.host.origin}.",
+            f"Host: {target.host.origin}. {format_percent(settings.peak_quantile)} of the cases stay within what is "
+            "charged.",
             "",
         ]
     )
@@ -173,7 +175,7 @@ def _show(found: PlanTable, inputs: Inputs, folder: Path) -> None:
     print_lines(["", f"Written to {folder}: table.csv"])
 
 
-def _as_json(found: PlanTable, inputs: Inputs, folder: Path) -> dict[str, object]:
+def _as_json(found: PlanTable, inputs: Inputs, folder: Path, settings: PlanningSettings) -> dict[str, object]:
     safest = found.safest
     return {
         "outcome": "planned" if found.fits_anywhere else "nothing fits",
@@ -183,6 +185,7 @@ def _as_json(found: PlanTable, inputs: Inputs, folder: Path) -> dict[str, object
         "device": inputs.target.device.origin,
         "notes": inputs.target.notes,
         "host": inputs.target.host.origin,
+        "peak_quantile": settings.peak_quantile,
         "rows": list_records(found),
         "safest": None
         if safest is None
