@@ -69,7 +69,7 @@ def draw_what_ifs(data: RunData) -> Figure | None:
 
 def _draw_bars(axes: Axes, changes: Sequence[WhatIf]) -> list[Artist]:
     rows = range(len(changes))
-    looks = [(SKY, "") if item.then_s <= item.now_s else (ORANGE, "////") for item in changes]
+    looks = [(SKY, "") if item.gain_ratio >= -_TIE_RATIO else (ORANGE, "////") for item in changes]
     bars = axes.barh(
         rows,
         [item.then_s for item in changes],
@@ -128,5 +128,5 @@ def _describe(changes: Sequence[WhatIf]) -> str:
         return text
     following = changes[1]
     if following.gain_ratio <= _TIE_RATIO:
-        return f"{text}, nothing else here any of it"
+        return f"{text}; nothing else here saves time"
     return f"{text}, {following.change} {format_percent(following.gain_ratio)}"
