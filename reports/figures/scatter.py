@@ -34,6 +34,8 @@ _BAND_COLOURS = {0.3: "#EFEFEF", 0.1: "#D9D9D9", 0.05: "#D9D9D9"}
 _MARKS = tuple(zip("osD^vP*Xh<", (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK) * 2, strict=False))
 _MOST_FAMILIES = len(_MARKS)
 _OTHERS = "others"
+_SHORT_LABEL = 26
+"""Three columns of labels with as many characters fit into the width."""
 
 
 def draw_scatter(figures: Sequence[ComparedFigure], summary: KindSummary) -> Figure:
@@ -52,7 +54,9 @@ def draw_scatter(figures: Sequence[ComparedFigure], summary: KindSummary) -> Fig
             marker, colour = marks.get(figure.family, ("|", GREY))
             _draw_figure(axes, figure, marker, colour)
         _label_axes(axes, summary.kind, low, high)
-        add_legend(picture, _list_handles(marks, own, summary.kind), columns=3)
+        handles = _list_handles(marks, own, summary.kind)
+        longest = max(len(str(handle.get_label())) for handle in handles)
+        add_legend(picture, handles, columns=3 if longest <= _SHORT_LABEL else 2)
     return picture
 
 
@@ -136,5 +140,7 @@ def _list_handles(
     handles.append(Line2D([], [], marker="o", color=BLACK, markerfacecolor="none", linestyle="", label="predicted"))
     if any(figure.calibrated for figure in figures):
         handles.append(Line2D([], [], marker="o", color=BLACK, linestyle="", label="calibrated on other runs"))
-    handles += [Patch(color=_BAND_COLOURS[ratio], label=f"within {100 * ratio:.0f} %") for ratio in reversed(_BANDS[kind])]
+    handles += [
+        Patch(color=_BAND_COLOURS[ratio], label=f"within {100 * ratio:.0f} %") for ratio in reversed(_BANDS[kind])
+    ]
     return handles
