@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from run_data_builders import build_document
 
 from autotune.catalog.registry import list_model_names
+from runtime.plan_document import save_plan
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -132,3 +134,12 @@ def test_gpu_check_notes_a_part_that_fails_and_goes_on(load, capsys, monkeypatch
     assert result["parts"]["first"]["result"] == {"measured": 1}
     assert "out of cards" in result["parts"]["second"]["error"]
     assert result["parts"]["third"]["status"] == "passed"
+
+
+def test_report_time_tells_every_format_and_picture(load, capsys, tmp_path):
+    save_plan(build_document(), tmp_path / "plan.json")
+    code, result = run_main(load("report_time"), [str(tmp_path), "--rounds", "1"], capsys)
+    assert code == int(result["slowest_cold_s"] > result["limit_s"])
+    assert [row["picture"] for row in result["pictures"]] == ["memory", "changes"]
+    assert result["html_bytes"] > sum(row["inline_bytes"] for row in result["pictures"])
+    assert all(result[part]["cold_s"] > 0 for part in ("read", "html", "markdown", "pdf"))
