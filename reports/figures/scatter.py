@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from autotune.fidelity.comparison import ComparedFigure, Kind
 from autotune.fidelity.summary import KindSummary
+from reports.figures.agreement import draw_ground, find_limits
 from reports.figures.style import (
     BLACK,
     BLUE,
@@ -47,13 +46,13 @@ def draw_scatter(figures: Sequence[ComparedFigure], summary: KindSummary) -> Fig
     with figure_style():
         picture = new_figure(6.4, describe_finding(summary))
         axes = picture.add_subplot()
-        low, high = _find_limits(own)
-        _draw_bands(axes, summary.kind, low, high)
+        bands = {ratio: _BAND_COLOURS[ratio] for ratio in _BANDS[summary.kind]}
+        draw_ground(axes, find_limits([value for figure in own for value in _values(figure)]), bands)
         marks = _assign_marks(own)
         for figure in own:
             marker, colour = marks.get(figure.family, ("|", GREY))
             _draw_figure(axes, figure, marker, colour)
-        _label_axes(axes, summary.kind, low, high)
+        _label_axes(axes, summary.kind)
         handles = _list_handles(marks, own, summary.kind)
         longest = max(len(str(handle.get_label())) for handle in handles)
         add_legend(picture, handles, columns=3 if longest <= _SHORT_LABEL else 2)
@@ -80,20 +79,6 @@ def _values(figure: ComparedFigure) -> list[float]:
     return [value / scale for value in values if value]
 
 
-def _find_limits(figures: Sequence[ComparedFigure]) -> tuple[float, float]:
-    values = [value for figure in figures for value in _values(figure)]
-    return min(values) / 1.5, max(values) * 1.5
-
-
-def _draw_bands(axes: Axes, kind: Kind, low: float, high: float) -> None:
-    line = np.asarray([low, high])
-    for ratio in _BANDS[kind]:
-        axes.fill_between(
-            line, line * (1 - ratio), line * (1 + ratio), color=_BAND_COLOURS[ratio], linewidth=0, zorder=1
-        )
-    axes.plot(line, line, color=GREY, linewidth=0.8, zorder=1.5)
-
-
 def _assign_marks(figures: Sequence[ComparedFigure]) -> dict[str, tuple[str, str]]:
     """A mark for each model and card, the most frequent first; what is left over shares one."""
     names = [figure.family for figure in figures]
@@ -114,18 +99,10 @@ def _draw_figure(axes: Axes, figure: ComparedFigure, marker: str, colour: str) -
         axes.plot([observed, observed], [predicted or calibrated, calibrated], color=colour, linewidth=0.6, zorder=2)
 
 
-def _label_axes(axes: Axes, kind: Kind, low: float, high: float) -> None:
+def _label_axes(axes: Axes, kind: Kind) -> None:
     noun, unit = ("latency", "s") if kind is Kind.LATENCY else ("peak of device memory", "GiB")
-    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
     axes.set_xlabel(f"measured {noun} ({unit})")
     axes.set_ylabel(f"predicted {noun} ({unit})")
-    # Less than two decades have too few powers of ten to read figures from.
-    subs = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=subs, numticks=12))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-        axis.set_minor_formatter(NullFormatter())
-    axes.grid(visible=True)
 
 
 def _list_handles(
