@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from autotune.tensor_parallel.sharing import Sharing
-from autotune.workflows.host import HostWish
-from autotune.workflows.ranks import RankWish
+from autotune.workflows.wish_text import THIS_MACHINE
 from autotune.workload import Recipe
 from runtime.engines.registry import list_engines
-from runtime.units import parse_bytes, parse_rate
+from runtime.units import parse_bytes
 
 ModelOption = Annotated[
     str | None, typer.Option("--model", help="Catalog model; see `autotune models`. H3 unless --profile says.")
@@ -26,7 +24,6 @@ DeviceOption = Annotated[
 CapOption = Annotated[
     str | None, typer.Option("--vram-cap", help="Device memory the server may use, e.g. 24GiB or 24GB.")
 ]
-THIS_MACHINE = "this-machine"
 HostOption = Annotated[
     str | None,
     typer.Option("--host-memory", help=f"Host memory to plan with, e.g. 64GB; {THIS_MACHINE} reads it here."),
@@ -92,11 +89,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 RefreshOption = Annotated[bool, typer.Option("--refresh", help="Read the model's classes again, not the cache.")]
 
 
-def optional_bytes(text: str | None) -> int | None:
-    """A size, or None when nothing was typed."""
-    return None if text is None else parse_bytes(text)
-
-
 def read_reserve(text: str) -> int:
     """Device memory to keep free, which may be none.
 
@@ -104,36 +96,3 @@ def read_reserve(text: str) -> int:
         UnitError: no size.
     """
     return 0 if text.strip() == "0" else parse_bytes(text)
-
-
-def optional_rate(text: str | None) -> float | None:
-    """A rate, or None when nothing was typed."""
-    return None if text is None else parse_rate(text)
-
-
-def read_rank_wish(tp_size: int | None, exchange_rate: str | None, *, shared_link: bool) -> RankWish:
-    """What was typed about several cards.
-
-    Raises:
-        UnitError: a rate that is none.
-    """
-    sharing = Sharing(exchange_bytes_per_s=optional_rate(exchange_rate), shares_link=shared_link)
-    return RankWish(tp_size=tp_size, sharing=sharing)
-
-
-def read_host_wish(
-    *, host_memory: str | None, disk_rate: str | None, page_cache_room: str | None, pin_cpu_memory: bool
-) -> HostWish:
-    """What was typed about the host.
-
-    Raises:
-        UnitError: a size or a rate that is none.
-    """
-    here = host_memory == THIS_MACHINE
-    return HostWish(
-        memory_bytes=None if here else optional_bytes(host_memory),
-        disk_bytes_per_s=optional_rate(disk_rate),
-        page_cache_bytes=0 if page_cache_room == "0" else optional_bytes(page_cache_room),
-        pins=pin_cpu_memory,
-        this_machine=here,
-    )

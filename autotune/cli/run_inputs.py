@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from autotune.cli.console import print_error
-from autotune.cli.options import optional_bytes, optional_rate
 from autotune.workflows import inputs as planning
 from autotune.workflows.host import HostWish
 from autotune.workflows.inputs import Inputs, InputWish
 from autotune.workflows.ranks import RankWish
+from autotune.workflows.wish_text import optional_bytes, optional_rate
 
 
 def read_inputs(  # noqa: PLR0913 - one parameter per option

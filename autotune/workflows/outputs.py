@@ -185,9 +185,8 @@ def _write_files(folder: Path, files: RunFiles) -> None:
     (folder / "report.md").write_text(render_report(document, command, notes), encoding="utf-8")
     if export:
         flags = [" ".join(option) for option in export.options()]
-        script = serve_script(export, files.model_path, _script_comments(document))
         (folder / "flags.txt").write_text("\n".join(flags) + "\n", encoding="utf-8")
-        (folder / "serve.sh").write_text(script, encoding="utf-8")
+        (folder / "serve.sh").write_text(render_script(files), encoding="utf-8")
         (folder / "serve.sh").chmod(0o755)
     for name, frame in (
         (TRIALS_NAME, trials_frame(files.study, document.plan)),
@@ -195,6 +194,13 @@ def _write_files(folder: Path, files: RunFiles) -> None:
         (HOSTS_NAME, hosts_frame(files.host_curve)),
     ):
         (folder / name).write_text(frame.to_csv(index=False), encoding="utf-8")
+
+
+def render_script(files: RunFiles) -> str:
+    """The script that starts the server (``serve.sh``); empty for an engine that is none."""
+    if files.export is None:
+        return ""
+    return serve_script(files.export, files.model_path, _script_comments(files.document))
 
 
 def write_uses(measurement: MeasurementDocument, folder: Path) -> Path:

@@ -18,6 +18,7 @@ from autotune.workflows.calibration import calibrate_runs
 from autotune.workflows.inputs import build_workload
 from autotune.workflows.observed_sources import RunWish, read_observed
 from autotune.workflows.outputs import write_json
+from autotune.workflows.wish_text import optional_bytes
 from reports.calibration import (
     describe_floor,
     factor_table,
@@ -76,7 +77,7 @@ def calibrate(  # noqa: PLR0913 - one parameter per option
         model=entry.name,
         device=find_device(device).name if device is not None else None,
         workload=entry.settle(workload).workload,
-        host_bytes=opt.optional_bytes(host_memory),
+        host_bytes=optional_bytes(host_memory),
         tp_size=tp_size or 1,
     )
     with show_steps() as progress:

@@ -11,13 +11,14 @@ import typer
 
 from autotune.catalog.registry import find_model
 from autotune.cli.console import Steps, print_error, print_json, print_lines, print_table, print_text, show_steps
-from autotune.cli.options import JsonOption, optional_bytes
+from autotune.cli.options import JsonOption
 from autotune.cli.typed import typed_command
 from autotune.profile import load_profile
 from autotune.workflows.outputs import check_writable, write_uses
 from autotune.workflows.reporting import write_page_beside
 from autotune.workflows.run_collection import PLAN_NAME
 from autotune.workflows.run_settings import Clock, Emulation, Rounds
+from autotune.workflows.wish_text import optional_bytes
 from reports.measurement import measurement_table
 from runtime.errors import DeviceMemoryError, InputError, MissingDependencyError
 from runtime.measurement_document import MeasurementDocument, save_measurement

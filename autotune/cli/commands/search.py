@@ -30,6 +30,7 @@ from autotune.workflows.planned import NothingFits
 from autotune.workflows.planning import PlanningSettings
 from autotune.workflows.reporting import write_page_beside
 from autotune.workflows.search_run import SearchWish, is_auto, search_run
+from autotune.workflows.wish_text import read_host_wish, read_rank_wish
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InputError
 from runtime.plan_document import PlanDocument
@@ -126,13 +127,13 @@ def search(  # noqa: PLR0913 - one parameter per option
                 "batch": batch,
                 "recipe": recipe,
             },
-            host=opt.read_host_wish(
+            host=read_host_wish(
                 host_memory=host_memory,
                 disk_rate=disk_rate,
                 page_cache_room=page_cache_room,
                 pin_cpu_memory=pin_cpu_memory,
             ),
-            ranks=opt.read_rank_wish(tp_size, exchange_rate, shared_link=shared_link),
+            ranks=read_rank_wish(tp_size, exchange_rate, shared_link=shared_link),
         ),
         has_profile=profile is not None,
     )

@@ -23,6 +23,7 @@ from autotune.workflows.outputs import write_json
 from autotune.workflows.planning import PlanningSettings, build_evaluator, streamed_plan
 from autotune.workflows.settings_text import apply_settings
 from autotune.workflows.simulation import Simulation, simulate_plan
+from autotune.workflows.wish_text import read_host_wish, read_rank_wish
 from reports.differences import describe_latency, describe_peak, describe_spread
 from reports.markdown import describe_cards, describe_source, describe_workload
 from reports.simulation import simulated_uses_table
@@ -92,13 +93,13 @@ def simulate(  # noqa: PLR0913 - one parameter per option
                 "batch": batch,
                 "recipe": recipe,
             },
-            host=opt.read_host_wish(
+            host=read_host_wish(
                 host_memory=host_memory,
                 disk_rate=disk_rate,
                 page_cache_room=page_cache_room,
                 pin_cpu_memory=pin_cpu_memory,
             ),
-            ranks=opt.read_rank_wish(tp_size, exchange_rate, shared_link=shared_link),
+            ranks=read_rank_wish(tp_size, exchange_rate, shared_link=shared_link),
         ),
         has_profile=profile is not None,
     )

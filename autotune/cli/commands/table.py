@@ -31,6 +31,7 @@ from autotune.workflows.plan_table import (
     parse_sizes,
 )
 from autotune.workflows.planning import PlanningSettings
+from autotune.workflows.wish_text import read_host_wish, read_rank_wish
 from autotune.workload import Workload
 from reports.markdown import describe_source
 from reports.plan_table import plan_table
@@ -95,7 +96,7 @@ def table(  # noqa: PLR0913 - one parameter per option
         peak_quantile=peak_quantile,
     )
     check_folder(out or Path("runs"), overwrite=overwrite, is_parent=out is None, known=TABLE_FILES)
-    host = opt.read_host_wish(
+    host = read_host_wish(
         host_memory=host_memory,
         disk_rate=disk_rate,
         page_cache_room=page_cache_room,
@@ -107,7 +108,7 @@ def table(  # noqa: PLR0913 - one parameter per option
         "node_profile": node_profile,
         "device": device,
         "link_rate": link_rate,
-        "ranks": opt.read_rank_wish(tp_size, exchange_rate, shared_link=shared_link),
+        "ranks": read_rank_wish(tp_size, exchange_rate, shared_link=shared_link),
         "variant": variant,
         "refresh": refresh,
     }
