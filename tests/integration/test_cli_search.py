@@ -11,7 +11,10 @@ from autotune.export.sglang_options import parse_options
 from autotune.profile import load_profile
 from runtime.plan_document import load_plan
 
-FILES = {"flags.txt", "pareto.csv", "plan.json", "profile.json", "report.md", "serve.sh", "trials.csv"}
+FILES = {
+    "flags.txt", "host.csv", "pareto.csv", "plan.json", "profile.json", "report.html", "report.md", "serve.sh",
+    "trials.csv",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
