@@ -83,12 +83,13 @@ def product_flops(name: str, args: tuple[Any, ...], result: object) -> float | N
 
 
 def converted_bytes(operand: torch.Tensor, result: torch.Tensor) -> int:
-    """Bytes of the channels-last copies of what a convolution reads and writes; none where they are so already."""
-    return sum(
-        tensor.numel() * tensor.element_size()
-        for tensor in (operand, result)
-        if not any(tensor.is_contiguous(memory_format=layout) for layout in _CHANNELS_LAST.get(tensor.dim(), ()))
-    )
+    """Bytes of the channels-last copies of what a convolution reads and writes; none where its operand is so already.
+
+    The meta device says nothing about the layout of the result, which is the operand's on a GPU.
+    """
+    if any(operand.is_contiguous(memory_format=layout) for layout in _CHANNELS_LAST.get(operand.dim(), ())):
+        return 0
+    return int(sum(tensor.numel() * tensor.element_size() for tensor in (operand, result)))
 
 
 class _FusedOperators(TorchFunctionMode):  # type: ignore[misc] # torch is untyped to mypy here

@@ -47,6 +47,23 @@ def test_convolution_counts_kernel_times_channels_per_output_value():
     assert tracker.work_of().matmul_flops == 2 * (8 * 10 * 10) * 3 * 25
 
 
+def test_convolution_needs_channels_last_copies_of_what_it_reads_and_writes_for_a_moment():
+    image, weight = empty(1, 4, 10, 10), empty(6, 4, 3, 3)
+    tracker = track(lambda _: functional.conv2d(image, weight, padding=1), weight, image)
+    result_bytes = 6 * 100 * 4
+    assert tracker.peak_bytes == result_bytes + (4 * 100 * 4 + result_bytes)
+
+
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.channels_last_3d])
+def test_channels_last_convolution_copies_nothing(layout):
+    sides = (10, 10) if layout is torch.channels_last else (3, 10, 10)
+    convolve = functional.conv2d if layout is torch.channels_last else functional.conv3d
+    image = empty(1, 4, *sides).to(memory_format=layout)
+    weight = empty(6, 4, *[1] * len(sides)).to(memory_format=layout)
+    tracker = track(lambda _: convolve(image, weight), weight, image)
+    assert tracker.peak_bytes == 6 * image[0, 0].numel() * 4
+
+
 def test_grouped_convolution_counts_the_channels_of_one_group():
     with torch.device("meta"):
         layer = nn.Conv1d(6, 6, 3, groups=6, padding=1)
