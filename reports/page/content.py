@@ -117,7 +117,8 @@ def _grounds(data: RunData) -> Iterator[Section]:
         yield _section("measured", "Measured", (*compared, *_measured(data.measurement)))
     yield _section("search", "Progress of the search", illustrate("search", data))
     if (plan := data.plan) is not None:
-        figures = replace(figure_table(plan), title="What the prediction rests on")
+        title, folds = "What the prediction rests on", frozenset({"source"})
+        figures = replace(figure_table(plan), title=title, foldable=folds)
         made_by = Paragraph(text=f"{plan.program} at {plan.created}, profile {plan.profile_id}:")
         yield _section("assumptions", "What this rests on", (Bullets(lines=plan.assumptions),))
         yield _section("not-modelled", "What is not modelled", (Bullets(lines=plan.not_modelled),))

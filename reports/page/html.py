@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from html import escape
 
@@ -14,6 +15,9 @@ from reports.tables import Table
 
 # The browser itself then refuses scripts and requests, should anything ever slip through the escaping.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+
+# Names of parts may go over two lines after these.
+_BREAK = re.compile(r"(?<=[._])(?=\w)")
 
 
 def render_html(data: RunData) -> str:
@@ -122,7 +126,7 @@ def _head(name: str, table: Table) -> str:
 
 def _cell(name: str, cell: str, table: Table) -> str:
     if name == table.columns[0]:
-        return f'<th scope="row"{_kind(name, table)}>{escape(cell)}</th>'
+        return f'<th scope="row"{_kind(name, table)}>{_BREAK.sub("<wbr>", escape(cell))}</th>'
     return f"<td{_kind(name, table)}>{escape(cell)}</td>"
 
 

@@ -23,7 +23,11 @@ tbody th { font-weight: 600; position: sticky; left: 0; background: #fff; }
 .number { text-align: right; }
 td.number { white-space: nowrap; }
 .fold { min-width: 10rem; overflow-wrap: anywhere; }
-@media (max-width: 40rem) { tbody th { min-width: 7rem; overflow-wrap: anywhere; } }
+@media (max-width: 40rem) {
+  tbody th { min-width: 7.5rem; overflow-wrap: anywhere; }
+  thead .number { white-space: nowrap; }
+  .fold { min-width: 18rem; }
+}
 figure { margin: .8rem 0; }
 img { display: block; max-width: 100%; height: auto; }
 figcaption { font-size: .9rem; color: #444; margin-top: .3rem; }
@@ -39,6 +43,8 @@ pre { overflow-x: auto; background: #f4f5f6; padding: .7rem; font-size: .8125rem
   h1, h2, caption, summary { break-after: avoid; }
   h2 { margin-top: 1.2rem; }
   figure, tr, li { break-inside: avoid; }
+  thead, tbody tr:first-child { break-after: avoid; }
+  tbody tr:last-child { break-before: avoid; }
   img { width: auto; max-height: 100mm; }
   .scroll, details .scroll, pre { overflow: visible; max-height: none; }
   table { font-size: 8pt; width: 100%; }
