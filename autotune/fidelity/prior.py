@@ -55,13 +55,13 @@ def derive_uncertainty(facts: ModelFacts, rates: Rates, device: DeviceSummary) -
         sds.append(sd)
         sources[name] = MEASURED if is_measured else _ESTIMATED
 
-    for name, figure, estimated, measured in (
+    for name, figure, estimated, repeated in (
         ("copy", "pinned_bytes_per_s", _COPY, _COPY_MEASURED),
         ("pageable", "pageable_bytes_per_s", _PAGEABLE, _PAGEABLE_MEASURED),
         ("disk", "disk_bytes_per_s", _DISK, _DISK_MEASURED),
     ):
         is_measured = figure in device.measured
-        add(name, measured if is_measured else estimated, is_measured=is_measured)
+        add(name, repeated if is_measured else estimated, is_measured=is_measured)
     add("pass_s", max(_PASS_SHARE * _mean_pass_s(facts, rates), 1e-4))
     add("use_s", _USE_S)
     add("base_bytes", _BASE_BYTES)

@@ -276,6 +276,7 @@ def list_records(table: PlanTable) -> list[dict[str, Any]]:
             "latency_s": cell.best.latency_s if cell.short is None else None,
             "fastest_s": cell.fastest_s,
             "charged_bytes": cell.best.peak.charged_bytes,
+            "kept_free_bytes": cell.best.peak.kept_free_bytes,
             "short_bytes": cell.short.short_bytes if cell.short is not None else 0,
             "host_short_bytes": cell.short.host_short_bytes if cell.short is not None else 0,
             "safest_slowdown_ratio": ratio,

@@ -149,7 +149,8 @@ def make_plan(
         solution.optimum,
         streamed,
         resident.plan,
-        *(plan for plan in (default, unresident, richer and richer.optimum) if plan is not None),
+        *(plan for plan in (default, unresident) if plan is not None),
+        *((richer.optimum,) if richer is not None else ()),
     )
     spreads = derive_spreads(evaluator, choose_uncertainty(facts, target), plans)
     planned = Planned(
