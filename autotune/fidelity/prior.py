@@ -11,8 +11,9 @@ disk, estimated       60 %       3.4 to 10 GB/s for NVMe drives (sglang #35816, 
 compute, estimated    25 + 20 %  efficiency ratios of the presets, common to all components; and each one's own
 compute, measured     10 %       sums of measured pieces against whole runs, 0.94 to 1.16 (``results/pieces.json``)
 each pass, each use   5 %, 20 ms host-side work, which no prediction has; of a pass's compute
-activations           20 + 20 %  graphs of the library against the server's own code, common; and each component's own
-base                  1.5 GiB    contexts, workspaces, what servers keep beside the components in use (PM004: 2 GiB)
+activations           6 + 8 %    graphs of the library against the server's code, common, and each component's own: whole
+                                 peaks of single cards are off by 0 to 6 % (PM093, PM108, PM266, PM302 to PM306)
+base                  640 MiB    contexts, workspaces, what servers keep beside components: 0.2 to 0.7 GiB (PM004, PM108)
 ====================  =========  =====================================================================================
 """
 
@@ -37,8 +38,8 @@ _PAGEABLE, _PAGEABLE_MEASURED = 0.5, 0.1
 _DISK, _DISK_MEASURED = 0.6, 0.15
 _COMPUTE_COMMON, _COMPUTE_OWN, _COMPUTE_MEASURED = 0.25, 0.2, 0.1
 _PASS_SHARE, _USE_S = 0.05, 0.02
-_ACTIVATIONS_COMMON, _ACTIVATIONS_OWN = 0.2, 0.2
-_BASE_BYTES = 1536 * MIB
+_ACTIVATIONS_COMMON, _ACTIVATIONS_OWN = 0.06, 0.08
+_BASE_BYTES = 640 * MIB
 
 _ESTIMATED = "judged from public measurements of other machines and runs"
 MEASURED = "what the profiler's own repeats and sums differ by"
