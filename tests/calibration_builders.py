@@ -1,4 +1,7 @@
-"""Runs of a toy model on a card whose rates are hidden, as an observer would note them."""
+"""Runs of a toy model on a card whose rates are hidden, as an observer would note them.
+
+Every byte of the toys of ``builders`` counts a million times here: bytes are whole, and slopes over them are taken.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -10,34 +13,37 @@ from autotune.evaluate import AMPLE_HOST
 from autotune.fidelity.case import Case, Ground
 from autotune.observed.observation import Observation, ObservedLatency, ObservedPeak, PeakKind, Scope, Setup
 from autotune.uncertainty import Uncertainty
+from runtime.model_spec import LayerSpec
 
+MEGA = 10**6
+LAYERS = 6
 COMPONENTS = {
-    "text_encoder": build_component(6, compute_ms=2.0, copy_ms=5.0, rest_ms=1.0, activation_bytes=3000),
+    "text_encoder": build_component(4, compute_ms=2.0, copy_ms=5.0, rest_ms=1.0, activation_bytes=3000),
     "transformer": ToyComponent(
-        stacks={"blocks": build_stack(10, compute_ms=4.0, copy_ms=6.0, passes=12)},
+        stacks={"blocks": build_stack(LAYERS, compute_ms=4.0, copy_ms=6.0, passes=8)},
         is_dit=True,
         rest_ms=2.0,
         outside_ms=1.0,
-        activation_bytes=8000,
+        activation_bytes=25000,
     ),
-    "vae": build_component(0, outside_ms=20.0, rest_ms=5.0, activation_bytes=12000),
+    "vae": build_component(0, outside_ms=20.0, rest_ms=5.0, activation_bytes=35000),
 }
 PRIOR_SDS = {
     "copy": 0.25,
     "pass_s": 0.002,
     "use_s": 0.002,
-    "base_bytes": 4000.0,
+    "base_bytes": 3e9,
     "compute.text_encoder": 0.3,
     "compute.transformer": 0.3,
     "compute.vae": 0.3,
     "activations.transformer": 0.2,
     "activations.vae": 0.2,
 }
-_KNOBS = ({"resident": 0}, {"resident": 3}, {"resident": 6}, {"resident": 9}, {"prefetch": 3})
+_KNOBS = ({"resident": 0}, {"resident": 2}, {"resident": 4}, {"prefetch": 2})
 PLANS = (
     *(build_plan(streamed("text_encoder"), streamed("transformer", **knobs), kept("vae")) for knobs in _KNOBS),
     build_plan(kept("text_encoder"), kept("transformer"), kept("vae")),
-    build_plan(kept("text_encoder"), streamed("transformer", resident=5), kept("vae")),
+    build_plan(kept("text_encoder"), streamed("transformer", resident=3), kept("vae")),
 )
 
 
@@ -54,14 +60,46 @@ def build_prior(**sds):
     )
 
 
-def build_ground(passes=12, host=AMPLE_HOST):
+def build_ground(passes=8, host=AMPLE_HOST):
     """The toy model with ``passes`` of its denoiser."""
     transformer = replace(
-        COMPONENTS["transformer"], stacks={"blocks": build_stack(10, compute_ms=4.0, copy_ms=6.0, passes=passes)}
+        COMPONENTS["transformer"], stacks={"blocks": build_stack(LAYERS, compute_ms=4.0, copy_ms=6.0, passes=passes)}
     )
-    facts = build_facts({**COMPONENTS, "transformer": transformer})
+    facts = _enlarge(build_facts({**COMPONENTS, "transformer": transformer}))
     facts = replace(facts, workload=replace(facts.workload, steps=passes))
-    return Ground(facts=facts, rates=RATES, context_bytes=500, host=host, engine=SGLANG)
+    return Ground(facts=facts, rates=_RATES, context_bytes=500 * MEGA, host=host, engine=SGLANG)
+
+
+_RATES = replace(
+    RATES,
+    **{
+        name: getattr(RATES, name) * MEGA
+        for name in ("pinned_bytes_per_s", "pageable_bytes_per_s", "disk_bytes_per_s", "d2h_bytes_per_s")
+    },
+)
+
+
+def _enlarge(facts):
+    components = tuple(
+        replace(
+            component,
+            stacks=tuple(
+                replace(
+                    stack,
+                    layers=tuple(
+                        LayerSpec(checkpoint_bytes=layer.run_bytes * MEGA, run_bytes=layer.run_bytes * MEGA)
+                        for layer in stack.layers
+                    ),
+                )
+                for stack in component.stacks
+            ),
+            rest_run_bytes=component.rest_run_bytes * MEGA,
+            rest_checkpoint_bytes=component.rest_checkpoint_bytes * MEGA,
+        )
+        for component in facts.model.components
+    )
+    work = tuple(replace(use, activation_bytes=use.activation_bytes * MEGA) for use in facts.work)
+    return replace(facts, model=replace(facts.model, components=components), work=work)
 
 
 def build_observation(ground, name="run", *, latencies=(), peak=None, **changes):
@@ -92,7 +130,7 @@ def draw_hidden(random, prior):
 
 
 def observe(plan, ground, factors, name, *, noise=lambda: 1.0):
-    """One run under hidden ``factors``; ``noise`` multiplies each time and, a tenth as strongly, the peak."""
+    """One run under hidden ``factors``; ``noise`` multiplies each figure."""
     evaluator = ground.build_evaluator(factors)
     blank = build_observation(ground, name, latencies=SCOPES, peak=ObservedPeak(size_bytes=1, kind=PeakKind.RESERVED))
     case = Case(blank, plan, ground)
@@ -100,7 +138,7 @@ def observe(plan, ground, factors, name, *, noise=lambda: 1.0):
         replace(scope, seconds=seconds * noise())
         for scope, seconds in zip(SCOPES, case.predict_latencies_s(evaluator), strict=True)
     )
-    peak_bytes = round(case.predict_peak_bytes(factors) * math.exp(math.log(noise()) / 10))
+    peak_bytes = round(case.predict_peak_bytes(factors) * noise())
     peak = ObservedPeak(size_bytes=peak_bytes, kind=PeakKind.RESERVED)
     return Case(build_observation(ground, name, latencies=latencies, peak=peak), plan, ground)
 
@@ -113,9 +151,11 @@ def draw_trial(seed, *, noise_ratio=0.03, outlier_share=0.1):
 
     def noise():
         is_bad = random.random() < outlier_share
-        return math.exp(random.normal(0, noise_ratio)) * (random.choice([0.6, 1.5, 2.5]) if is_bad else 1.0)
+        return math.exp(random.normal(0, noise_ratio)) * (
+            math.exp(random.choice([-1, 1]) * random.uniform(0.3, 1.0)) if is_bad else 1.0
+        )
 
-    grounds = (build_ground(12), build_ground(4))
+    grounds = (build_ground(8), build_ground(3))
     cases = tuple(
         observe(plan, ground, hidden, f"run {index}.{ground.facts.workload.steps}", noise=noise)
         for ground in grounds

@@ -9,7 +9,7 @@ from functools import cached_property
 from autotune.cost_model import CostModel
 from autotune.evaluate import Evaluator, UseTimes
 from autotune.fidelity.cached_blocks import count_reserved_weights, keep_largest, list_window_starts
-from autotune.fidelity.factors import Factors, apply_to_facts, apply_to_rates
+from autotune.fidelity.factors import Factors, apply_to_activations, apply_to_facts, apply_to_rates
 from autotune.fidelity.passes import find_denoisers, forwards_per_step
 from autotune.memory_model import MemoryModel, MemorySettings
 from autotune.model_facts import ModelFacts
@@ -111,7 +111,7 @@ class Case:
         peak = self.observation.peak
         if peak is None:
             return None
-        facts = apply_to_facts(self.ground.facts, factors)
+        facts = apply_to_activations(self.ground.facts, factors)
         if peak.kind is PeakKind.ACTIVATIONS:
             activations = max(use.activation_bytes for use in facts.work if use.component == peak.component)
             return activations + facts.model.component(peak.component).run_bytes

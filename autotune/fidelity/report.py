@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotune.fidelity.calibration import Calibration
+from autotune.fidelity.figures import Figure
 from autotune.fidelity.forecast import Forecasts
 from autotune.fidelity.next_run import NextRun
 from autotune.observed.observation import Observation, Refused
@@ -13,19 +14,9 @@ from runtime.plan_document import DeviceSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOut:
-    """A figure of a run that was not used for the fit.
+class HeldOut(Figure):
+    """A figure of a run that was not used for the fit; ``before`` and ``after`` are predicted without and with it."""
 
-    Attributes:
-        run: name of the run.
-        what, unit: the figure in words, and ``s`` or ``bytes``.
-        observed, before, after: the figure; predicted without and with the calibration.
-    """
-
-    run: str
-    what: str
-    unit: str
-    observed: float
     before: float
     after: float
 

@@ -35,6 +35,7 @@ class Surrogate:
         self._steps = _STEP * widths
         self._slopes: list[Matrix] = []
         self._offsets: list[Vector] = []
+        self._planes = np.empty((len(widths) + 1, 0))  # columns: slopes over an offset, plane by plane
 
     def add_plane(self, point: Vector) -> Vector:
         """Take the tangent planes of all figures at ``point``; returns the figures there."""
@@ -47,10 +48,11 @@ class Surrogate:
         )
         self._slopes.append(slopes)
         self._offsets.append(here - point @ slopes)
+        self._planes = np.concatenate([np.hstack(self._slopes), np.hstack(self._offsets)[None, :]])
         return here
 
     def evaluate(self, points: Matrix) -> Matrix:
         """Figures at ``points``, one row each."""
-        slopes, offsets = np.stack(self._slopes, axis=1), np.stack(self._offsets)
-        planes = np.tensordot(points, slopes, axes=1) + offsets
-        return np.asarray(planes.max(axis=1), dtype=np.float64)
+        values = points @ self._planes[:-1]
+        values += self._planes[-1]
+        return np.asarray(values.reshape(len(points), len(self._offsets), -1).max(axis=1), dtype=np.float64)

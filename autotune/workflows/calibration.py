@@ -8,6 +8,7 @@ from dataclasses import replace
 from autotune.fidelity.calibrated_profile import build_calibrated_profile
 from autotune.fidelity.calibration import Calibration, calibrate
 from autotune.fidelity.case import Case, Ground
+from autotune.fidelity.figures import list_peaks, list_times, predict_peaks_bytes, predict_times_s
 from autotune.fidelity.forecast import forecast_residents
 from autotune.fidelity.next_run import suggest_runs
 from autotune.fidelity.passes import find_denoisers, forwards_per_step, with_forwards
@@ -126,36 +127,21 @@ def _denoises(facts: ModelFacts) -> bool:
 
 def _hold_out(cases: Sequence[Case], calibration: Calibration) -> list[HeldOut]:
     found = []
-    for case in cases:
-        before, after = (case.ground.build_evaluator(factors) for factors in ({}, calibration.values))
-        times = zip(
-            case.observation.latencies, case.predict_latencies_s(before), case.predict_latencies_s(after), strict=True
-        )
-        for latency, before_s, after_s in times:
-            what = f"{latency.scope} of {latency.component}" if latency.component else str(latency.scope)
+    for figures, predict in ((list_times(cases), predict_times_s), (list_peaks(cases), predict_peaks_bytes)):
+        before, after = predict(cases, {}), predict(cases, calibration.values)
+        for figure, predicted, calibrated in zip(figures, before.tolist(), after.tolist(), strict=True):
             found.append(
                 HeldOut(
-                    run=case.observation.name,
-                    what=what,
-                    unit="s",
-                    observed=latency.seconds,
-                    before=before_s,
-                    after=after_s,
+                    run=figure.run,
+                    what=figure.what,
+                    unit=figure.unit,
+                    observed=figure.observed,
+                    before=predicted,
+                    after=calibrated,
                 )
             )
-        peak = case.observation.peak
-        if peak is not None and not case.observation.ran_out:
-            found.append(
-                HeldOut(
-                    run=case.observation.name,
-                    what=f"peak ({peak.kind})",
-                    unit="bytes",
-                    observed=float(peak.size_bytes),
-                    before=float(case.predict_peak_bytes({}) or 0),
-                    after=float(case.predict_peak_bytes(calibration.values) or 0),
-                )
-            )
-    return found
+    order = {case.observation.name: index for index, case in enumerate(cases)}
+    return sorted(found, key=lambda item: order[item.run])
 
 
 def _list_layer_times(facts: ModelFacts) -> dict[str, float]:

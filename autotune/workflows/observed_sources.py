@@ -97,11 +97,12 @@ def _read_run(source: _Source, wish: RunWish) -> ObservedRuns:
         raise InputError(f"--observed {source.text!r}: a log or dump does not say which card it is of: give --device")
     logs = [load_server_log(path) for path in source.files if path.suffix.casefold() in _LOGS]
     dumps = [load_perf_dump(path) for path in source.files if path.suffix.casefold() in _DUMPS]
-    notes = [f"{item.where}: {fault}" for item in (*logs, *dumps) for fault in item.faults]
+    read: list[ServerLog | PerfDump] = [*logs, *dumps]
+    notes = [f"{item.where}: {fault}" for item in read for fault in item.faults]
     notes += [f"{log.where}: {note}" for log in logs for note in log.notes]
     log, dump = (logs[0] if logs else None), (dumps[0] if dumps else None)
     where = " and ".join(as_text(path) for path in source.files)
-    other = next((item.model for item in (*logs, *dumps) if item.model and not _is_model(item.model, wish.model)), None)
+    other = next((item.model for item in read if item.model and not _is_model(item.model, wish.model)), None)
     if other is not None:
         text = f"it is a run of {other}, not of {wish.model}: give --model, or leave it out"
         return ObservedRuns(refused=(_refuse(where, Reason.UNKNOWN_MODEL, text),), notes=tuple(notes))
