@@ -11,9 +11,9 @@ disk, estimated       60 %       3.4 to 10 GB/s for NVMe drives (sglang #35816, 
 compute, estimated    25 + 20 %  efficiency ratios of the presets, common to all components; and each one's own
 compute, measured     10 %       sums of measured pieces against whole runs, 0.94 to 1.16 (``results/pieces.json``)
 each pass, each use   5 %, 20 ms host-side work, which no prediction has; of a pass's compute
-activations           6 + 8 %    graphs of the library against the server's code, common, and each component's own: whole
+activations           6 + 8 %    graphs of the library against the server's code, common and of each component: whole
                                  peaks of single cards are off by 0 to 6 % (PM093, PM108, PM266, PM302 to PM306)
-base                  640 MiB    contexts, workspaces, what servers keep beside components: 0.2 to 0.7 GiB (PM004, PM108)
+base                  640 MiB    contexts, workspaces, what servers keep beside: 0.2 to 0.7 GiB (PM004, PM108)
 ====================  =========  =====================================================================================
 """
 
