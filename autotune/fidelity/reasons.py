@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from autotune.fidelity.case import Case
 from autotune.fidelity.comparison import ComparedFigure, Kind
 from autotune.fidelity.passes import find_denoisers
+from autotune.fidelity.unstated_request import is_request_assumed
 from autotune.observed.observation import ObservedPeak, PeakKind
 from autotune.work import UseWork
 from runtime.hosting import HostTier
@@ -26,6 +27,7 @@ TOLERATED_LATENCY_RATIO = 0.1
 SHORT_S = 0.1
 """Times below this hold as much work of the host, which launches kernels one by one, as of the card."""
 
+_NOT_SHOWN = "the source does not show the request: its size and steps are the model's default ones"
 _DECODER_WORDS = ("the decoder's", "before the decoder's")
 _LATENCY_WORDS = ("stage clocks", "copied synchronously", "pins by layer", "pinned whole")
 _GENERIC_WORDS = ("an older server than", "the row says")
@@ -87,6 +89,8 @@ def _explain_latency(case: Case, figure: ComparedFigure) -> Iterator[str]:
                 "head, before every pass, and copy them again; earlier ones kept them (layerwise_offload.py: "
                 "prepare_for_next_req)"
             )
+    if is_request_assumed(case.observation):
+        yield _NOT_SHOWN
     if any("forward" in text and "a step instead of" in text for text in case.observation.assumed):
         yield "how many forwards a step makes is not stated, and was taken from what the link can carry"
     yield from _explain_host(case, components)
@@ -109,6 +113,8 @@ def _explain_peak(case: Case, figure: ComparedFigure) -> Iterator[str]:
     assert peak is not None  # the figure is of it
     if peak.kind is PeakKind.DRIVER and setup.tp_size > 1:
         yield "the driver also counts what the ranks' communication library holds on each card, which is not modelled"
+    if is_request_assumed(case.observation):
+        yield _NOT_SHOWN
     if peak.kind is PeakKind.UNSTATED:
         yield "who counted the peak is not stated; it is compared as what torch reserves"
     if _decode_is_highest(case, peak):

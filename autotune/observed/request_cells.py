@@ -41,6 +41,9 @@ _STEPS = (
 _STEPS_BY_MODEL = re.compile(r"([A-Za-z][\w.-]*) ([0-9]{1,4})(?:[,;] |$)")
 _NO_SIZE = re.compile(r"\b(short|load|image request|job)\b", re.IGNORECASE)
 _PICTURES_IN = re.compile(r"\b(i2v|i2va|ref2va?|fl2va|ti2va?|first-frame)\b", re.IGNORECASE)
+REQUEST_NOT_SHOWN = "the source does not show the request"
+"""How the assumption begins that is made of such a row."""
+
 _UNSURE = re.compile(r"\b(assum\w*|not visible|not stated|likely)\b", re.IGNORECASE)
 
 
@@ -77,7 +80,7 @@ def read_request(
     missing: list[str] = []
     assumed: list[str] = []
     if _UNSURE.search(text):
-        assumed.append(f"the source does not show the request; the table says {shorten(text, 200)!r}")
+        assumed.append(f"{REQUEST_NOT_SHOWN}; the table says {shorten(text, 200)!r}")
     size = _read_size(entry, cells, text)
     if size is None:
         if needs_size:

@@ -22,6 +22,7 @@ from autotune.fidelity.groups import Difference, Group, Verdict, choose_fitted, 
 from autotune.fidelity.prior import derive_uncertainty
 from autotune.fidelity.reasons import list_difference_reasons, list_exhaustion_reasons, list_reasons
 from autotune.fidelity.summary import KindSummary, list_under_predicted, summarize_kind
+from autotune.fidelity.unstated_request import doubt_request, is_request_assumed
 from autotune.hardware import find_device
 from autotune.observed.observation import ObservedRuns, Reason, Refused
 from autotune.profile import Profile
@@ -137,8 +138,8 @@ class _Compared:
 
     def __init__(self, case: Case, prior: Uncertainty) -> None:
         self.case = case
-        self.prior = prior
-        self.figures = compare_case(case, prior)
+        self.prior = doubt_request(prior, [case.observation])
+        self.figures = compare_case(case, self.prior)
 
 
 def _find_prior(case: Case, built: BuiltCases, profile: Profile | None) -> Uncertainty:
@@ -169,7 +170,7 @@ def _predict_left_out(fold: Fold, compared: Sequence[_Compared]) -> None:
     known = [figure for item in fitted for figure in item.figures]
     if not any(_says_something(known, figure) for figure in wanted):
         return
-    factors = calibrate(fold.fitted, fitted[0].prior).values
+    factors = calibrate(fold.fitted, _choose_prior(fitted)).values
     names = tuple(case.observation.name for case in fold.fitted)
     for item in left_out:
         predicted = predict_figures(item.case, factors)
@@ -177,6 +178,11 @@ def _predict_left_out(fold: Fold, compared: Sequence[_Compared]) -> None:
             replace(figure, calibrated=value, fitted_on=names) if _says_something(known, figure) else figure
             for figure, value in zip(item.figures, predicted, strict=True)
         )
+
+
+def _choose_prior(fitted: Sequence[_Compared]) -> Uncertainty:
+    """The prior of one of the runs; of one whose request is assumed, if there is any."""
+    return next((item.prior for item in fitted if is_request_assumed(item.case.observation)), fitted[0].prior)
 
 
 def _says_something(known: Sequence[ComparedFigure], figure: ComparedFigure) -> bool:
@@ -192,7 +198,7 @@ def _judge_group(group: Sequence[_Compared]) -> Group:
     ends = choose_fitted(cases)
     fitted = [item for item in group if any(item.case is case for case in ends)]
     others = [item for item in group if not any(item.case is case for case in ends)]
-    factors = calibrate(ends, fitted[0].prior).values
+    factors = calibrate(ends, _choose_prior(fitted)).values
     names = tuple(case.observation.name for case in ends)
     predictions = {id(item): predict_figures(item.case, factors) for item in group}
     figures = [
