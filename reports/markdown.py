@@ -1,57 +1,13 @@
-"""A plan document as a short Markdown report. Pure: text in, text out."""
+"""A plan document in sentences, and tables in Markdown. Pure: text in, text out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from reports.differences import describe_latency, describe_peak, describe_spread
-from reports.tables import (
-    Table,
-    advice_table,
-    comparison_table,
-    component_table,
-    describe_hosting,
-    describe_unmodelled,
-    host_table,
-    memory_table,
-    placement_table,
-    tuning_table,
-    what_if_table,
-)
+from reports.tables import Table
 from runtime.plan_document import PlanDocument, Prediction, is_estimate
 from runtime.units import format_gib, format_seconds
-
-
-def render_report(document: PlanDocument, flags: Sequence[str], notes: Sequence[str]) -> str:
-    """The report of one plan; ``flags`` are the lines of the exported command, if any, ``notes`` what it must add."""
-    parts = [
-        f"# {document.model.name} on {document.device.title}",
-        summary_line(document),
-        _bullets(document.findings),
-        render_table(component_table(document)),
-        render_table(comparison_table(document)),
-        render_table(what_if_table(document)) if document.what_ifs else "",
-        render_table(tuning_table(document)) if document.tuning_gains else "",
-        render_table(advice_table(document)) if advice_table(document).rows else "",
-        _bullets(describe_unmodelled(document)),
-        render_table(placement_table(document)),
-        render_table(memory_table(document.prediction)),
-        render_table(host_table(document.prediction)) if document.prediction.hosting else "",
-        _bullets(describe_hosting(document.prediction)),
-        "## Flags for the server" if flags else "",
-        "```bash\n" + "\n".join(flags) + "\n```" if flags else "",
-        _bullets(notes),
-        "## What this rests on",
-        _bullets(document.assumptions),
-        "Not modelled:",
-        _bullets(document.not_modelled),
-        "## Figures of the device",
-        render_table(figure_table(document)),
-        "## Made by",
-        f"{document.program} at {document.created}, profile {document.profile_id}:",
-        f"```bash\n{document.command}\n```",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def summary_line(document: PlanDocument) -> str:
@@ -112,10 +68,6 @@ def render_table(table: Table) -> str:
     rows = ["| " + " | ".join(_escape(cell) for cell in row) + " |" for row in table.rows]
     text = "\n".join([head, rule, *rows])
     return f"## {table.title}\n\n{text}" if table.title else text
-
-
-def _bullets(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
 
 
 def _escape(cell: str) -> str:

@@ -20,8 +20,8 @@ from autotune.profile import Profile, encode_profile
 from autotune.study_records import StudyResult
 from autotune.workflows.run_frames import curve_frame, hosts_frame, trials_frame, uses_frame
 from autotune.workflows.run_tables import CURVE_NAME, HOSTS_NAME, TRIALS_NAME, USES_NAME
-from reports.markdown import describe_cards, render_report
-from reports.run_data import HostPoint
+from reports.markdown import describe_cards
+from reports.run_data import HostPoint, RunData
 from runtime.documents import encode_document, replace_file
 from runtime.errors import InputError
 from runtime.measurement_document import FILE_NAME as MEASUREMENT_NAME
@@ -177,16 +177,18 @@ def _replace_folder(folder: Path, write: Callable[[Path], object]) -> None:
 
 
 def _write_files(folder: Path, files: RunFiles) -> None:
-    document, export = files.document, files.export
+    # Drawing takes a library that is a second in the loading; commands that write no run do without.
+    from reports.page.markdown import render_markdown  # noqa: PLC0415
+
+    document, export, script = files.document, files.export, render_script(files)
     (folder / "plan.json").write_bytes(encode_document(document))
     (folder / "profile.json").write_bytes(encode_profile(files.profile))
-    command = [export.command_line(files.model_path)] if export else []
-    notes = export.notes if export else ()
-    (folder / "report.md").write_text(render_report(document, command, notes), encoding="utf-8")
+    data = RunData(name=folder.name, plan=document, serve_script=script, host_curve=files.host_curve)
+    (folder / "report.md").write_text(render_markdown(data), encoding="utf-8")
     if export:
         flags = [" ".join(option) for option in export.options()]
         (folder / "flags.txt").write_text("\n".join(flags) + "\n", encoding="utf-8")
-        (folder / "serve.sh").write_text(render_script(files), encoding="utf-8")
+        (folder / "serve.sh").write_text(script, encoding="utf-8")
         (folder / "serve.sh").chmod(0o755)
     for name, frame in (
         (TRIALS_NAME, trials_frame(files.study, document.plan)),
