@@ -68,7 +68,7 @@ def replay_run(document: PlanDocument, profile: Profile) -> Replay:
     return Replay(
         timeline=trace.timeline,
         windows=tuple(_list_windows(trace)),
-        stalls=_sum_stalls(trace.timeline),
+        stalls=sum_stalls(trace.timeline),
         memory=describe_memory(document, owners, firsts),
     )
 
@@ -140,7 +140,7 @@ def _longest_group(use: UseTimes) -> int:
     return max(range(len(use.passes)), key=lambda group: use.passes[group].total_s, default=-1)
 
 
-def _sum_stalls(timeline: Timeline) -> tuple[LayerStall, ...]:
+def sum_stalls(timeline: Timeline) -> tuple[LayerStall, ...]:
     """Waits by layer, the passes that the timeline leaves out counted."""
     total: defaultdict[tuple[str, str | None, int | None], float] = defaultdict(float)
     for stall in timeline.stalls:
