@@ -24,13 +24,10 @@ HOSTS = st.sampled_from([10**9, 4 * GIB + 20_000, 40_000])  # everything pinned,
     passes=st.tuples(PASSES, PASSES),
     slowdowns=st.tuples(SLOWDOWNS, SLOWDOWNS),
     host_bytes=HOSTS,
-    is_moved=st.booleans(),
-    prefetch=st.integers(1, 3),
-    policy=st.sampled_from(list(Policy)),
+    settings=st.tuples(st.booleans(), st.integers(1, 3), st.sampled_from(list(Policy))),
 )
-def test_stalls_and_compute_add_up_to_the_latency(
-    counts, copies_ms, passes, slowdowns, host_bytes, is_moved, prefetch, policy
-):
+def test_stalls_and_compute_add_up_to_the_latency(counts, copies_ms, passes, slowdowns, host_bytes, settings):
+    is_moved, prefetch, policy = settings
     components = {
         "encoder": build_component(counts[0], copy_ms=copies_ms[0], passes=passes[0]),
         "transformer": build_component(counts[1], copy_ms=copies_ms[1], passes=passes[1], is_dit=True),
