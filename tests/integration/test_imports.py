@@ -46,8 +46,8 @@ def test_reports_import_neither_torch_nor_optuna():
     out = run_python(
         """
         import sys
-        import reports.markdown, reports.simulation, reports.tables
-        print(sorted({"torch", "optuna"} & set(sys.modules)))
+        import reports.page.html, reports.page.markdown, reports.page.pdf, reports.simulation
+        print(sorted({"torch", "optuna", "matplotlib.pyplot"} & set(sys.modules)))
         """
     )
     assert out.strip() == "[]"
