@@ -127,8 +127,8 @@ def _what_waits_where(planned: Planned) -> list[str]:
         saved = planned.spreads.difference(bare.plan, planned.chosen.plan)
         findings.append(
             f"Resident layers of {', '.join(names)} save reads from disk: {format_seconds(planned.chosen.latency_s)} a "
-            f"request instead of {format_seconds(bare.latency_s)} without them, a difference of "
-            f"{format_seconds(saved.difference_s)} ± {format_seconds(saved.spread.sd)}"
+            f"request instead of {format_seconds(bare.latency_s)} without them; "
+            + describe_difference("the plan without them", "the plan", saved.difference_s, saved.spread.sd)
         )
     return findings
 

@@ -108,10 +108,12 @@ def test_a_quantile_that_is_none_is_refused_before_any_work(run_cli, command):
 
 
 def test_a_table_at_a_lower_quantile_fits_where_the_safe_one_does_not(run_cli, tmp_path):
-    outcomes = {}
-    for quantile in ("0.5", "0.95"):
-        options = ("--sizes", "1024x1024", "--caps", "10GiB", "--max-prefetch", "1", "--peak-quantile", quantile)
-        code, out, err = run_cli("table", *REQUEST, *options, "--out", tmp_path / quantile, "--json")
+    def tabulate(cap, quantile):
+        options = ("--sizes", "1024x1024", "--caps", cap, "--max-prefetch", "1", "--peak-quantile", quantile)
+        code, out, err = run_cli("table", *REQUEST, *options, "--out", tmp_path / f"{cap}-{quantile}", "--json")
         assert code in {0, 3}, err
-        outcomes[quantile] = json.loads(out)["outcome"]
-    assert outcomes == {"0.5": "planned", "0.95": "nothing fits"}
+        return json.loads(out)
+
+    expected, safe = (tabulate("3GiB", quantile)["rows"][0]["charged_bytes"] for quantile in ("0.5", "0.95"))
+    between = f"{(expected + safe) // 2**21}MiB"
+    assert [tabulate(between, quantile)["outcome"] for quantile in ("0.5", "0.95")] == ["planned", "nothing fits"]
