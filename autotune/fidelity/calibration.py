@@ -40,7 +40,7 @@ PEAK_NOISE = 0.005
 """Repeats of one configuration have the same peak within 0.06 % (23,376 and 23,362 MiB, PM026 to PM029); counters that
 sample miss a little more."""
 
-_NOISE_STRENGTH = 4.0
+_PEAK_NOISE_STRENGTH, _TIME_NOISE_STRENGTH = 10.0, 4.0
 _LEAST_NOISE, _MOST_NOISE = 0.005, 0.5
 _NEAR_LIMIT_RATIO = 0.25
 
@@ -147,7 +147,7 @@ def _fit(cases: Sequence[Case], prior: Uncertainty, figures: tuple[Figure, ...],
         is_logarithm=is_logarithm,
         is_positive=np.asarray([float(is_added_time(name)) for name in names]),
         noise=PEAK_NOISE if is_memory else prior.repeat_ratio,
-        noise_strength=_NOISE_STRENGTH,
+        noise_strength=_PEAK_NOISE_STRENGTH if is_memory else _TIME_NOISE_STRENGTH,
         least_noise=_LEAST_NOISE,
     )
     return _Part(

@@ -58,12 +58,20 @@ class Case:
     ground: Ground
 
     def __post_init__(self) -> None:
-        names = [component.name for component in self.ground.facts.model.components]
+        facts, name = self.ground.facts, self.observation.name
+        names = [component.name for component in facts.model.components]
+        used = {use.component: bool(use.groups) for use in facts.request.uses}
         for component in self.components:
             if component not in names:
                 raise InputError(
-                    f"{self.observation.name}: {self.ground.facts.model.name} has no component {component!r}; it has "
-                    f"{', '.join(names)}"
+                    f"{name}: {facts.model.name} has no component {component!r}; it has {', '.join(names)}"
+                )
+            if component not in used:
+                raise InputError(f"{name}: a request does not use {component}: nothing of it can be compared")
+        for latency in self.observation.latencies:
+            if latency.scope is Scope.STEP and not any(used[part] for part in latency.component.split("+")):
+                raise InputError(
+                    f"{name}: {latency.component} has no layers that pass by, so no step of it is predicted"
                 )
 
     @cached_property

@@ -14,13 +14,16 @@ from autotune.fidelity.next_run import suggest_runs
 from autotune.fidelity.passes import find_denoisers, forwards_per_step, with_forwards
 from autotune.fidelity.prior import derive_uncertainty
 from autotune.fidelity.report import CalibrationReport, HeldOut
+from autotune.fidelity.unstated_request import doubt_request
 from autotune.model_facts import ModelFacts
 from autotune.observed.observation import ObservedRuns, Refused
 from autotune.profile import Profile
+from autotune.uncertainty import Uncertainty
 from autotune.workflows.observed_runs import LoadFacts, build_cases
 from autotune.workload import Workload
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InputError
+from runtime.plan_document import DeviceSummary
 
 Notify = Callable[[str], None]
 
@@ -58,9 +61,12 @@ def calibrate_runs(
     first = fitted[0]
     setup = first.observation.setup
     device = built.devices[setup.device]
-    prior = (profile.uncertainty if profile is not None else None) or derive_uncertainty(
-        first.ground.facts, first.ground.rates, device
-    )
+    if profile is not None and (profile.device.name, profile.facts.tp_size) != (setup.device, setup.tp_size):
+        raise InputError(
+            f"--profile is of {profile.facts.tp_size} x {profile.device.name}, and the runs are of {setup.tp_size} x "
+            f"{setup.device}: give a profile of that card, or none"
+        )
+    prior = _choose_prior(fitted, profile, device)
     notify("fitting")
     calibration = calibrate(fitted, prior)
     notify("looking at what the runs leave open")
@@ -82,6 +88,18 @@ def calibrate_runs(
         notes=(*runs.notes, *_list_notes(fitted, held_out)),
         profile=calibrated,
     )
+
+
+def _choose_prior(fitted: Sequence[Case], profile: Profile | None, device: DeviceSummary) -> Uncertainty:
+    """What is known of the factors before: what the profile says where all runs are predicted from its own facts."""
+    ground = fitted[0].ground
+    if profile is not None and profile.uncertainty is not None:
+        own = (profile.facts.model.name, profile.facts.variant, profile.facts.workload)
+        grounds = [case.ground.facts for case in fitted]
+        if all((facts.model.name, facts.variant, facts.workload) == own for facts in grounds):
+            return profile.uncertainty
+    prior = derive_uncertainty(ground.facts, ground.rates, device)
+    return doubt_request(prior, [case.observation for case in fitted])
 
 
 def _choose(cases: Sequence[Case], only: Sequence[str]) -> tuple[list[Case], list[Case]]:
