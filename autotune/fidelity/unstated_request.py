@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from autotune.observed.observation import Observation
-from autotune.observed.request_cells import REQUEST_NOT_SHOWN
+from autotune.observed.observation import REQUEST_NOT_SHOWN, Observation
 from autotune.uncertainty import ACTIVATIONS_PREFIX, COMPUTE_PREFIX, Uncertainty
 
 _SIZE_LOGARITHM = 0.5

@@ -12,6 +12,9 @@ from runtime.units import MAX_BYTES
 
 _LONGEST_S = 1e7  # four months
 
+REQUEST_NOT_SHOWN = "the source does not show the request"
+"""How the assumption begins that is made of such a run."""
+
 
 class PeakKind(StrEnum):
     """Who counted the device memory of a run, and so what is in it."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from autotune.catalog import ltx_2, minimax_h3
 from autotune.catalog.entry import CatalogEntry
-from autotune.observed.observation import Reason
+from autotune.observed.observation import REQUEST_NOT_SHOWN, Reason
 from autotune.observed.quantities import parse_count, shorten
 from autotune.observed.refusal import RowRefusedError
 from autotune.workload import Workload
@@ -41,9 +41,6 @@ _STEPS = (
 _STEPS_BY_MODEL = re.compile(r"([A-Za-z][\w.-]*) ([0-9]{1,4})(?:[,;] |$)")
 _NO_SIZE = re.compile(r"\b(short|load|image request|job)\b", re.IGNORECASE)
 _PICTURES_IN = re.compile(r"\b(i2v|i2va|ref2va?|fl2va|ti2va?|first-frame)\b", re.IGNORECASE)
-REQUEST_NOT_SHOWN = "the source does not show the request"
-"""How the assumption begins that is made of such a row."""
-
 _UNSURE = re.compile(r"\b(assum\w*|not visible|not stated|likely)\b", re.IGNORECASE)
 
 

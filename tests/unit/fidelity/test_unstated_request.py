@@ -7,7 +7,7 @@ from comparison_builders import build_case, build_figure
 
 from autotune.fidelity.reasons import list_reasons
 from autotune.fidelity.unstated_request import doubt_request
-from autotune.observed.request_cells import REQUEST_NOT_SHOWN
+from autotune.observed.observation import REQUEST_NOT_SHOWN
 
 STATED = build_case("stated").observation
 ASSUMED = build_case("assumed", assumed=(f"{REQUEST_NOT_SHOWN}; the table says 'likely'",)).observation
