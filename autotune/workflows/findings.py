@@ -38,23 +38,27 @@ def list_findings(planned: Planned, evaluator: Evaluator, target: Target) -> tup
         findings.append(_what_binds_time(planned, evaluator))
     findings += _what_waits_where(planned)
     findings.append(_what_binds_memory(planned, target))
-    findings += map(_what_if, planned.what_ifs)
+    findings += (_what_if(what_if, planned.spreads.uncertainty.repeat_ratio) for what_if in planned.what_ifs)
     findings += _same_output_switch(planned)
     if planned.study is not None:
         findings.append(_second_opinion(planned.study, planned.solution.optimum_score.latency_s))
     return (*findings, *target.notes)
 
 
-def _what_if(what_if: WhatIf) -> str:
-    """What a change outside the plan would save or cost, or that it could not be told from nothing."""
-    saved_s, sd_s = what_if.now_s - what_if.then_s, what_if.difference_sd_s
+def _what_if(what_if: WhatIf, repeat_ratio: float) -> str:
+    """What a change outside the plan would save or cost, or that it could not be told from nothing.
+
+    Where no more is known of its spread, that is what two runs may differ by.
+    """
+    saved_s, known_sd_s = what_if.now_s - what_if.then_s, what_if.difference_sd_s
+    sd_s = repeat_ratio * math.hypot(what_if.now_s, what_if.then_s) if known_sd_s is None else known_sd_s
     change = f"{what_if.change[:1].upper()}{what_if.change[1:]}"
-    if sd_s is not None and is_tie(saved_s, sd_s):
+    if is_tie(saved_s, sd_s):
         return (
             f"{change} would change nothing that could be told from nothing: the fastest plan with it and "
             f"without are a tie, their difference is {format_seconds(abs(saved_s))} ± {format_seconds(sd_s)}"
         )
-    spread = "" if sd_s is None else f" ± {format_seconds(sd_s)}"
+    spread = "" if known_sd_s is None else f" ± {format_seconds(known_sd_s)}"
     return (
         f"{change} would make the fastest plan {format_seconds(abs(saved_s))}{spread} a request "
         f"{'faster' if saved_s >= 0 else 'slower'} ({format_percent(abs(what_if.gain_ratio))})"
