@@ -9,12 +9,11 @@ from io import BytesIO
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from reports.figures.png import COMPOSED_PX_PER_INCH, encode_png
 from reports.figures.style import figure_style
 
-# A browser shows an inch of a picture as this many of its pixels.
-_PX_PER_INCH = 96
-# Above this a picture of points takes fewer bytes than one of shapes; a dozen of these stay within 3 MB.
-_MAX_SHAPES_BYTES = 180_000
+# Above this a picture of points takes fewer bytes than one of shapes; eight of these stay within 3 MB.
+_MAX_SHAPES_BYTES = 240_000
 _POINTS_PER_INCH = 160
 
 
@@ -29,20 +28,20 @@ class InlinePicture:
 
 def encode_picture(figure: Figure) -> InlinePicture:
     """``figure`` as SVG, which stays sharp when enlarged; as PNG where that would be too large."""
-    kind, content = "svg+xml", _save(figure, "svg", {"Date": None})
+    kind, content = "svg+xml", _encode_svg(figure)
     if len(content) > _MAX_SHAPES_BYTES:
-        kind, content = "png", _save(figure, "png", {"Software": None})
+        kind, content = "png", encode_png(figure, _POINTS_PER_INCH)
     width_in, height_in = figure.get_size_inches()
     return InlinePicture(
         uri=f"data:image/{kind};base64,{b64encode(content).decode('ascii')}",
-        width_px=round(width_in * _PX_PER_INCH),
-        height_px=round(height_in * _PX_PER_INCH),
+        width_px=round(width_in * COMPOSED_PX_PER_INCH),
+        height_px=round(height_in * COMPOSED_PX_PER_INCH),
     )
 
 
-def _save(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
+def _encode_svg(figure: Figure) -> bytes:
     buffer = BytesIO()
     # Outlines instead of fonts: the picture looks the same wherever it is opened. The salt makes ids of shapes repeat.
     with figure_style(), rc_context({"svg.fonttype": "path", "svg.hashsalt": "layerstream"}):
-        figure.savefig(buffer, format=kind, dpi=_POINTS_PER_INCH, metadata=metadata)
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
