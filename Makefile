@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints-dev.txt
 
-.PHONY: plan test check bench clean
+.PHONY: plan test check bench notebooks clean
 
 # The main job: MiniMax-H3 under 24 GiB, no GPU needed. The result is in runs/h3-24gib/.
 plan: $(VENV)/.installed
@@ -21,6 +21,10 @@ check: $(VENV)/.dev-installed
 
 bench: $(VENV)/.dev-installed
 	$(BIN)/python benchmarks/planner.py
+
+# Executes them and writes their outputs; read them before committing.
+notebooks: $(VENV)/.dev-installed
+	$(BIN)/python notebooks/execute.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -43,16 +43,23 @@ MOST_RUNS = len(_LOOKS)
 # Latencies that differ by more than this many times get a logarithmic axis.
 _WIDE_RATIO = 4.0
 _LEAST_SPAN_RATIO = 0.1
-# Curves end in a level line of this share of the whole width: more memory does not help.
+# Curves of runs without a plan, whose cap nobody knows, go on level for this share of the whole width.
 _TAIL_RATIO = 0.04
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlayCurve:
-    """One run's curve: its name, and its corners, least memory first."""
+    """One run's curve.
+
+    Attributes:
+        name: of the run.
+        points: corners that fit, least memory first; between two of them the latency is that of the left one.
+        cap_bytes: where the curve ends; None without a plan.
+    """
 
     name: str
     points: tuple[CurvePoint, ...]
+    cap_bytes: int | None
 
     def latency_within(self, size_bytes: int) -> float | None:
         """Seconds of the fastest plan in ``size_bytes`` of device memory; None where none fits."""
@@ -61,11 +68,15 @@ class OverlayCurve:
 
 
 def overlay_series(runs: Sequence[RunData]) -> tuple[OverlayCurve, ...]:
-    """The curves that are drawn, in the order of ``runs``; runs without one are left out."""
+    """The curves that are drawn, in the order of ``runs``, each as far as its cap; none for runs in which nothing fits."""
     return tuple(
-        OverlayCurve(name=run.name, points=tuple(sorted(run.curve, key=lambda point: point.charged_bytes)))
+        OverlayCurve(
+            name=run.name,
+            points=tuple(sorted((point for point in run.curve if point.fits), key=lambda point: point.charged_bytes)),
+            cap_bytes=run.plan.cap.effective_bytes if run.plan is not None else None,
+        )
         for run in runs
-        if run.curve
+        if any(point.fits for point in run.curve)
     )
 
 
@@ -77,10 +88,8 @@ def draw_overlay(runs: Sequence[RunData], finding: str) -> Figure | None:
     with figure_style():
         figure = new_figure(4.5, finding)
         axes = figure.add_subplot()
-        sizes = [point.charged_bytes / GIB for curve in curves for point in curve.points]
-        right = max(sizes) + _TAIL_RATIO * max(max(sizes) - min(sizes), 0.1 * max(sizes))
+        right = _find_right(curves)
         handles = [_draw_curve(axes, curve, look, right) for curve, look in zip(curves, _LOOKS, strict=False)]
-        axes.set_xlim(right=right)
         _scale_latencies(axes, [point.latency_s for curve in curves for point in curve.points])
         axes.set_xlabel("device memory charged (GiB)")
         axes.set_ylabel("latency of a later request (s)")
@@ -90,12 +99,20 @@ def draw_overlay(runs: Sequence[RunData], finding: str) -> Figure | None:
     return figure
 
 
+def _find_right(curves: Sequence[OverlayCurve]) -> float:
+    """GiB at which curves without a cap end."""
+    sizes = [point.charged_bytes for curve in curves for point in curve.points]
+    tail = _TAIL_RATIO * max(max(sizes) - min(sizes), 0.1 * max(sizes))
+    return max(max(sizes) + tail, *(curve.cap_bytes or 0 for curve in curves)) / GIB
+
+
 def _draw_curve(axes: Axes, curve: OverlayCurve, look: tuple[str, object], right: float) -> Artist:
     color, dashes = look
+    end = right if curve.cap_bytes is None else curve.cap_bytes / GIB
     sizes = [point.charged_bytes / GIB for point in curve.points]
     times_s = [point.latency_s for point in curve.points]
     (line,) = axes.plot(
-        [*sizes, right],
+        [*sizes, end],
         [*times_s, times_s[-1]],
         drawstyle="steps-post",
         color=color,
@@ -103,8 +120,9 @@ def _draw_curve(axes: Axes, curve: OverlayCurve, look: tuple[str, object], right
         linewidth=1.8,
         label=curve.name,
     )
-    # Where a curve begins says in how little memory anything fits.
+    # Where a curve begins says in how little memory anything fits, and where it ends, how much there is.
     axes.plot(sizes[:1], times_s[:1], linestyle="", marker="o", markersize=5, color=color)
+    axes.plot([end], times_s[-1:], linestyle="", marker="|", markersize=9, markeredgewidth=1.8, color=color)
     return line
 
 
