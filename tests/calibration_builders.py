@@ -60,12 +60,12 @@ def build_prior(**sds):
     )
 
 
-def build_ground(passes=8, host=AMPLE_HOST):
-    """The toy model with ``passes`` of its denoiser."""
+def build_ground(passes=8, host=AMPLE_HOST, *, components=None, uses=None):
+    """The toy model with ``passes`` of its denoiser, and with more ``components``."""
     transformer = replace(
         COMPONENTS["transformer"], stacks={"blocks": build_stack(LAYERS, compute_ms=4.0, copy_ms=6.0, passes=passes)}
     )
-    facts = _enlarge(build_facts({**COMPONENTS, "transformer": transformer}))
+    facts = _enlarge(build_facts({**COMPONENTS, "transformer": transformer, **(components or {})}, uses=uses))
     facts = replace(facts, workload=replace(facts.workload, steps=passes))
     return Ground(facts=facts, rates=_RATES, context_bytes=500 * MEGA, host=host, engine=SGLANG)
 

@@ -71,7 +71,7 @@ class Case:
         for latency in self.observation.latencies:
             if latency.scope is Scope.STEP and not any(used[part] for part in latency.component.split("+")):
                 raise InputError(
-                    f"{name}: {latency.component} has no layers that pass by, so no step of it is predicted"
+                    f"{name}: {latency.component} makes no passes: no step of it is predicted"
                 )
 
     @cached_property
