@@ -105,6 +105,6 @@ told = ", ".join(
 )
 Markdown(
     f"**Host memory decides how much of the model is read from its file on every request: {told}; "
-    f"more than {series.enough.host_bytes / GIB:.0f} GiB makes no plan faster, and layers that stay on the card save "
+    f"more than {series.enough.host_bytes / GIB:.0f} GiB makes no plan faster, and planning saves "
     f"{100 * saved['32GiB']:.0f} % of a request with 32 GiB but {100 * saved['128GiB']:.0f} % with 128 GiB.**"
 )
