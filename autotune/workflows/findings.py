@@ -23,6 +23,9 @@ _NEAR_FULL_RATIO = 0.95
 # Less compute than this in a request is none: that of a checkpoint which matches no known model.
 _LEAST_COMPUTE_S = 1e-3
 
+# Waits below this share of a request are those of its first layers: its copies are hidden.
+_HIDDEN_RATIO = 0.05
+
 # Two sums of the same seconds in another order differ by less than this.
 _ROUNDING_RATIO = 1e-9
 
@@ -187,9 +190,15 @@ def _headline(planned: Planned, target: Target) -> str:
         )
     uncertainty = planned.spreads.uncertainty
     if gain <= math.sqrt(2) * uncertainty.repeat_ratio:
+        waiting_s = chosen_s - planned.resident_s
+        lead = (
+            "Copies are hidden behind compute"
+            if waiting_s <= _HIDDEN_RATIO * chosen_s
+            else f"No placement under this cap hides the {format_seconds(waiting_s)} that a request waits for copies"
+        )
         return (
-            f"Copies are hidden behind compute: residency and prefetch buy {format_percent(max(gain, 0.0))} at most, "
-            f"and {beside}. Keep the server's default knobs unless you need the VRAM that this plan saves"
+            f"{lead}: residency and prefetch buy {format_percent(max(gain, 0.0))} at most, and {beside}. Keep the "
+            "server's default knobs unless you need the VRAM that this plan saves"
         )
     return (
         f"Whether tuning pays is not known: residency and prefetch are expected to buy {format_percent(gain)} at most, "
