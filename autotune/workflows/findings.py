@@ -190,7 +190,7 @@ def _headline(planned: Planned, target: Target) -> str:
         )
     uncertainty = planned.spreads.uncertainty
     if gain <= math.sqrt(2) * uncertainty.repeat_ratio:
-        waiting_s = chosen_s - planned.resident_s
+        waiting_s = chosen_s - planned.resident.latency_s
         lead = (
             "Copies are hidden behind compute"
             if waiting_s <= _HIDDEN_RATIO * chosen_s
