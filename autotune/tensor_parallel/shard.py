@@ -27,7 +27,7 @@ def shard_facts(facts: ModelFacts, tp_size: int) -> ModelFacts:
     Raises:
         InputError: fewer than one rank, or facts that are a rank's already, of another number of ranks.
         UnsupportedError: how the server divides the model, this variant of it or a component is not known, the ranks do
-            not divide its heads and widths, or its times were measured on one card.
+            not divide its heads and widths, or its times were measured or calibrated on one card.
     """
     if tp_size < 1:
         raise InputError(f"--tp-size is {tp_size}: at least one card runs; leave it out for one")
@@ -66,10 +66,10 @@ def _find_split(facts: ModelFacts, tp_size: int) -> ModelSplit:
             f"--tp-size {tp_size}: {name} is divided as released, not as its variant {facts.variant}; leave out "
             f"--variant, or {without}"
         )
-    if facts.source == "measured":
+    if _has_own_times(facts):
         raise UnsupportedError(
-            f"--tp-size {tp_size}: these times were measured of whole layers on one card; name the card with --device, "
-            f"e.g. rtx-5090, to plan from datasheet figures, or {without}"
+            f"--tp-size {tp_size}: these times are of whole layers on one card, measured or calibrated; name the card "
+            f"with --device, e.g. rtx-5090, to plan from datasheet figures, or {without}"
         )
     split = SPLITS[name]
     unknown = {spec.name for spec in facts.model.components} - {*split.divided, *split.tiled, *split.whole}
@@ -84,6 +84,14 @@ def _find_split(facts: ModelFacts, tp_size: int) -> ModelSplit:
                     f"take one of {', '.join(map(str, _list_sizes(split)))}"
                 )
     return split
+
+
+def _has_own_times(facts: ModelFacts) -> bool:
+    """Whether anything stands in seconds, which nobody can divide between ranks, instead of counted operations."""
+    groups = [group for use in facts.work for group in use.groups]
+    layers = (layer for group in groups for stack in group.layers.values() for layer in stack)
+    outside = (piece.outside for piece in (*facts.work, *groups))
+    return any(work.measured_s for work in (*layers, *outside))
 
 
 def _list_sizes(split: ModelSplit) -> list[int]:

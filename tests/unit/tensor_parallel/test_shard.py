@@ -6,6 +6,7 @@ import pytest
 from builders import ToyComponent, ToyStack, build_facts
 
 from autotune.catalog.minimax_h3 import DEFAULT_WORKLOAD
+from autotune.fidelity.factors import apply_to_facts
 from autotune.tensor_parallel.minimax_h3 import count_tiles
 from autotune.tensor_parallel.shard import shard_facts
 from autotune.workload import Recipe
@@ -100,7 +101,6 @@ def test_ranks_that_do_not_divide_heads_or_widths_are_refused_with_those_that_do
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"source": "measured"}, "measured of whole layers"),
         ({"source": "checkpoint"}, "the checkpoint H3"),
         ({"variant": "fp8"}, "leave out --variant"),
     ],
@@ -108,6 +108,12 @@ def test_ranks_that_do_not_divide_heads_or_widths_are_refused_with_those_that_do
 def test_facts_whose_division_is_not_known_are_refused(h3, change, message):
     with pytest.raises(UnsupportedError, match=message):
         shard_facts(replace(h3, **change), 2)
+
+
+def test_times_of_whole_layers_are_refused_because_seconds_are_not_divided(h3):
+    timed = apply_to_facts(h3, {"pass_s": 0.001})
+    with pytest.raises(UnsupportedError, match="whole layers on one card, measured or calibrated"):
+        shard_facts(timed, 2)
 
 
 def test_a_model_without_a_known_division_is_refused():
