@@ -14,7 +14,7 @@ from autotune.observed.observation import Refused
 from autotune.uncertainty import ACTIVATIONS_PREFIX, COMPUTE_PREFIX, is_logarithmic
 from reports.tables import Table
 from runtime.plan_document import DeviceSummary
-from runtime.units import GIB, format_gib, format_percent, format_seconds
+from runtime.units import GIB, format_gib, format_percent, format_seconds, format_signed
 
 _RATE_NAMES = {
     "copy": ("copies from pinned memory", "pinned_bytes_per_s"),
@@ -117,11 +117,6 @@ def held_out_table(items: Sequence[HeldOut]) -> Table:
 def _describe_figures(unit: str, *values: float) -> tuple[str, ...]:
     describe = format_seconds if unit == "s" else format_gib
     return tuple(describe(value) for value in values)
-
-
-def format_signed(ratio: float) -> str:
-    """A share with its sign."""
-    return f"{100 * ratio:+.1f} %"
 
 
 def forecast_table(forecasts: Forecasts) -> Table:

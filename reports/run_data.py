@@ -7,7 +7,7 @@ renders it computes no figure of its own beyond units, differences and shares of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from runtime.measurement_document import MeasurementDocument
@@ -163,4 +163,4 @@ class RunData:
     memory: tuple[MemoryPhase, ...] = ()
     stalls: tuple[LayerStall, ...] = ()
     measurement: MeasurementDocument | None = None
-    gaps: tuple[Gap, ...] = field(default=())
+    gaps: tuple[Gap, ...] = ()

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from autotune.fidelity.comparison import ComparedFigure, ExhaustedRun, Kind
 from autotune.fidelity.groups import Difference, Group, Verdict
+from autotune.fidelity.reasons import TOLERATED_PEAK_RATIO
+from autotune.fidelity.spread import INTERVAL_RATIO
 from autotune.fidelity.summary import Errors, KindSummary
 from autotune.observed.observation import Reason, Refused
 from reports.tables import Table
-from runtime.units import format_gib, format_percent, format_seconds
+from runtime.units import format_gib, format_percent, format_seconds, format_signed
 
 _PLURALS = {Kind.LATENCY: "Latencies", Kind.PEAK: "Peaks"}
 
@@ -37,7 +39,7 @@ def summary_table(scopes: Scopes) -> Table:
     columns = ("figures", "n", "median", "worst", "n then", "median then", "worst then", "in interval")
     return Table(
         title="Size of errors before and (then) after calibrating on other runs of the model and card; share within "
-        "the 90 % interval of what is known before",
+        f"the {100 * INTERVAL_RATIO:.0f} % interval of what is known before",
         columns=columns,
         rows=tuple(rows),
         numeric=frozenset({"n", "median", "n then", "median then", "in interval"}),
@@ -174,7 +176,7 @@ def describe_result(scopes: Scopes, under: Sequence[ComparedFigure], refused: in
             )
     if under:
         names = ", ".join(f"{figure.run} ({_signed(figure.error_ratio)})" for figure in under)
-        sentences.append(f"Peaks predicted more than 5 % too low: {names}")
+        sentences.append(f"Peaks predicted more than {100 * TOLERATED_PEAK_RATIO:.0f} % too low: {names}")
     return sentences
 
 
@@ -212,4 +214,4 @@ def _ratio(value: float | None) -> str:
 
 
 def _signed(ratio: float | None) -> str:
-    return "" if ratio is None else f"{100 * ratio:+.1f} %"
+    return "" if ratio is None else format_signed(ratio)

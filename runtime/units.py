@@ -98,6 +98,11 @@ def format_seconds(time_s: float) -> str:
     return f"{time_s * 1e3:.3g} ms"
 
 
+def format_signed(ratio: float) -> str:
+    """A share with its sign as a percentage of one digit: ``+3.2 %``."""
+    return f"{100 * ratio:+.1f} %"
+
+
 def format_percent(ratio: float) -> str:
     """A share 0..1 as a percentage; shares below one percent keep two digits."""
     percent = ratio * 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.catalog.registry import find_model
@@ -46,7 +46,7 @@ class _Source:
 
     text: str
     files: tuple[Path, ...]
-    settings: tuple[str, ...] = field(default=())
+    settings: tuple[str, ...] = ()
 
 
 def read_observed(sources: Sequence[str], wish: RunWish) -> ObservedRuns:

@@ -128,9 +128,7 @@ def is_auto(variant: str | None) -> bool:
     return variant is not None and variant.strip().casefold() == AUTO_VARIANT
 
 
-def _take_fastest_variant(
-    inputs: Inputs, settings: PlanningSettings, notify: Callable[[str], None]
-) -> tuple[Inputs, str]:
+def _take_fastest_variant(inputs: Inputs, settings: PlanningSettings, notify: Notify) -> tuple[Inputs, str]:
     """``inputs``, read for the model as released, for its fastest variant with the same output; and why.
 
     Raises:

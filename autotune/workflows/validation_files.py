@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from io import BytesIO
 
 import msgspec
 import pandas as pd
-from matplotlib.figure import Figure
 
 from autotune.fidelity.comparison import ComparedFigure, Kind
 from autotune.fidelity.summary import summarize_kind
 from autotune.workflows.validation import Validation
+from reports.figures.png import encode_png
 from reports.figures.scatter import draw_scatter
 from reports.markdown import render_table
 from reports.tables import Table
@@ -25,7 +24,7 @@ from reports.validation import (
     summary_table,
 )
 
-_DOTS_PER_INCH = 160
+_PX_PER_INCH = 160
 _COLUMNS = (
     "outcome",
     "run",
@@ -52,7 +51,7 @@ VALIDATION_FILES = frozenset({"validation.csv", "validation.json", "validation.m
 def build_files(found: Validation) -> dict[str, bytes]:
     """Contents by file name; no picture of a kind of which nothing was measured."""
     pictures = {
-        PICTURES[kind]: _save(draw_scatter(found.figures, summarize_kind(found.figures, kind)))
+        PICTURES[kind]: encode_png(draw_scatter(found.figures, summarize_kind(found.figures, kind)), _PX_PER_INCH)
         for kind in Kind
         if any(figure.kind is kind for figure in found.figures)
     }
@@ -181,9 +180,3 @@ def _render(found: Validation, pictures: tuple[str, ...]) -> str:
 
 def _bullets(lines: list[str] | tuple[str, ...]) -> str:
     return "\n".join(f"- {line}" for line in lines)
-
-
-def _save(figure: Figure) -> bytes:
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
-    return buffer.getvalue()

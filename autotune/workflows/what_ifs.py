@@ -35,7 +35,7 @@ def ask_for_machine(
     )
     if unpinned and target.host.pins:
         richer = replace(target, host=change_host(target.host, added_bytes=MORE_HOST_BYTES))
-        changed.append(("16 GiB more host memory", richer))
+        changed.append((f"{MORE_HOST_BYTES // GIB} GiB more host memory", richer))
     slower = replace(target, rates=halve_link(target.rates))
     changed.append(("half the link rate (PCIe x8 where x16 is now)", slower))
     found = ((change, find_fast_score(facts, other, settings)) for change, other in changed)

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from autotune.exact import DEFAULT_TIE_RATIO
 from reports.figures.style import (
     BLACK,
     BLUE,
@@ -25,8 +26,6 @@ from reports.figures.style import (
 from reports.run_data import HostPoint, RunData
 from runtime.units import GIB, format_seconds
 
-# Plans this close count as equally fast (the planner's default tie ratio).
-_TIE_RATIO = 0.005
 _LEAST_SPAN_RATIO = 0.1
 
 
@@ -56,8 +55,9 @@ def host_series(data: RunData) -> HostSeries | None:
         return None
     points = tuple(sorted(data.host_curve, key=lambda point: point.host_bytes))
     best_s = min((point.latency_s for point in points if point.latency_s is not None), default=0.0)
+    fast_s = best_s * (1 + DEFAULT_TIE_RATIO)
     enough = next(
-        (point for point in points if point.latency_s is not None and point.latency_s <= best_s * (1 + _TIE_RATIO)),
+        (point for point in points if point.latency_s is not None and point.latency_s <= fast_s),
         None,
     )
     return HostSeries(finding=_describe(points, enough), points=points, enough=enough)

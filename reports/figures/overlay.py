@@ -26,6 +26,7 @@ from reports.figures.style import (
     span_limits,
 )
 from reports.run_data import CurvePoint, RunData
+from runtime.errors import InputError
 from runtime.units import GIB
 
 _LOOKS = (
@@ -68,7 +69,7 @@ class OverlayCurve:
 
 
 def overlay_series(runs: Sequence[RunData]) -> tuple[OverlayCurve, ...]:
-    """The curves that are drawn, in the order of ``runs``, each as far as its cap; none for runs in which nothing fits."""
+    """The curves that are drawn, in the order of ``runs``, each up to its cap; none for runs in which nothing fits."""
     return tuple(
         OverlayCurve(
             name=run.name,
@@ -81,8 +82,14 @@ def overlay_series(runs: Sequence[RunData]) -> tuple[OverlayCurve, ...]:
 
 
 def draw_overlay(runs: Sequence[RunData], finding: str) -> Figure | None:
-    """Latency over device memory of at most ``MOST_RUNS`` runs under the title ``finding``; None without a curve."""
+    """Latency over device memory of ``runs`` under the title ``finding``; None without a curve.
+
+    Raises:
+        InputError: more than ``MOST_RUNS`` of them have a curve.
+    """
     curves = overlay_series(runs)
+    if len(curves) > MOST_RUNS:
+        raise InputError(f"{len(curves)} curves in one picture cannot be told apart: draw at most {MOST_RUNS}")
     if not curves:
         return None
     with figure_style():

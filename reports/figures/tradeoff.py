@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from autotune.exact import DEFAULT_TIE_RATIO
 from reports.figures.style import (
     BLACK,
     BLUE,
@@ -32,8 +33,6 @@ from runtime.units import GIB, format_gib, format_seconds
 
 PLAN, SERVER_DEFAULT, STREAMED, RESIDENT = "plan", "server default", "streamed", "everything resident"
 
-# A curve that falls by less is flat: plans this close count as equally fast (the planner's default tie ratio).
-_FLAT_RATIO = 0.005
 # Latencies are drawn on an axis that covers at least this share of them: a flat curve is to look flat.
 _LEAST_SPAN_RATIO = 0.1
 # A point further right than this many times the rest is drawn at the edge, or the curve would shrink to a spot.
@@ -92,7 +91,7 @@ def find_knee(curve: Sequence[CurvePoint]) -> CurvePoint | None:
     """
     first, last = curve[0], curve[-1]
     width, height = last.charged_bytes - first.charged_bytes, first.latency_s - last.latency_s
-    if width <= 0 or height <= _FLAT_RATIO * first.latency_s:
+    if width <= 0 or height <= DEFAULT_TIE_RATIO * first.latency_s:
         return None
 
     def depth(point: CurvePoint) -> float:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from autotune.exact import DEFAULT_TIE_RATIO
 from reports.figures.style import (
     BLACK,
     ORANGE,
@@ -27,8 +28,6 @@ from runtime.units import format_percent, format_seconds
 
 # Nine cases in ten of a normal distribution lie within this many standard deviations.
 _NINE_IN_TEN_SD = 1.645
-# Plans this close count as equally fast (the planner's default tie ratio).
-_TIE_RATIO = 0.005
 _NAME_CHARACTERS = 26
 
 
@@ -69,7 +68,7 @@ def draw_what_ifs(data: RunData) -> Figure | None:
 
 def _draw_bars(axes: Axes, changes: Sequence[WhatIf]) -> list[Artist]:
     rows = range(len(changes))
-    looks = [(SKY, "") if item.gain_ratio >= -_TIE_RATIO else (ORANGE, "////") for item in changes]
+    looks = [(SKY, "") if item.gain_ratio >= -DEFAULT_TIE_RATIO else (ORANGE, "////") for item in changes]
     bars = axes.barh(
         rows,
         [item.then_s for item in changes],
@@ -113,7 +112,7 @@ def _error_s(item: WhatIf) -> float:
 
 def _describe_change(item: WhatIf) -> str:
     change_s = item.then_s - item.now_s
-    if abs(change_s) <= _TIE_RATIO * item.now_s:
+    if abs(change_s) <= DEFAULT_TIE_RATIO * item.now_s:
         return f"{format_seconds(item.then_s)} (as now)"
     sign = "\N{MINUS SIGN}" if change_s < 0 else "+"
     return f"{format_seconds(item.then_s)} ({sign}{format_percent(abs(item.gain_ratio))})"
@@ -121,12 +120,12 @@ def _describe_change(item: WhatIf) -> str:
 
 def _describe(changes: Sequence[WhatIf]) -> str:
     best = changes[0]
-    if best.gain_ratio <= _TIE_RATIO:
+    if best.gain_ratio <= DEFAULT_TIE_RATIO:
         return "Nothing here would make the fastest plan faster"
     text = f"{best.change[:1].upper()}{best.change[1:]} would save {format_percent(best.gain_ratio)} of a request"
     if len(changes) == 1:
         return text
     following = changes[1]
-    if following.gain_ratio <= _TIE_RATIO:
+    if following.gain_ratio <= DEFAULT_TIE_RATIO:
         return f"{text}; nothing else here saves time"
     return f"{text}, {following.change} {format_percent(following.gain_ratio)}"

@@ -11,6 +11,7 @@ from run_data_builders import build_document, build_run_data
 from reports.figures.overlay import MOST_RUNS, OverlayCurve, draw_overlay, overlay_series
 from reports.figures.png import encode_png
 from reports.run_data import CurvePoint
+from runtime.errors import InputError
 from runtime.plan_document import CapSummary
 from runtime.units import GIB
 
@@ -76,6 +77,12 @@ def test_labels_of_as_many_runs_as_can_be_told_apart_do_not_touch():
     runs = [build_run(f"MiniMax-H3, rtx-4090 number {n}", (8 + n, 50.0 + n), (20, 10.0 + n)) for n in range(MOST_RUNS)]
     figure = draw_overlay(runs, "The more memory, the faster, on each of the seven cards that were compared")
     assert find_label_faults(figure) == []
+
+
+def test_more_runs_than_can_be_told_apart_are_refused():
+    runs = [build_run(f"number {n}", (8 + n, 50.0)) for n in range(MOST_RUNS + 1)]
+    with pytest.raises(InputError, match=f"draw at most {MOST_RUNS}"):
+        draw_overlay(runs, "too many")
 
 
 def test_a_picture_file_is_composed_for_640_pixels_and_always_the_same():
