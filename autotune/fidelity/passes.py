@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from autotune.export.component_groups import is_dit
 from autotune.model_facts import ModelFacts
 from runtime.errors import InputError
 from runtime.model_spec import PassGroup, UseSpec
 
 
 def find_denoisers(facts: ModelFacts) -> tuple[str, ...]:
-    """The components that run in every step: those named as the diffusers library names its transformers.
+    """The components that run in every step: diffusion transformers, by their names.
 
     Raises:
         InputError: the model has none.
     """
-    found = tuple(dict.fromkeys(use.component for use in facts.request.uses if use.component.startswith("transformer")))
+    found = tuple(dict.fromkeys(use.component for use in facts.request.uses if is_dit(use.component)))
     if not found:
         raise InputError(f"{facts.model.name} has no component that denoises")
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from autotune.export.component_groups import is_dit
 from autotune.observed.perf_dump import StageTime
 
 # Part of a stage's name -> parts of the names of the components that run in it; the first that fits counts.
@@ -38,7 +39,7 @@ def name_components(stage: str, components: Sequence[str]) -> tuple[str, ...]:
 
 def list_denoisers(components: Iterable[str]) -> tuple[str, ...]:
     """The components whose passes are the denoising steps."""
-    return tuple(component for component in components if "transformer" in component)
+    return tuple(component for component in components if is_dit(component))
 
 
 def sum_uses(stages: Iterable[StageTime], components: Sequence[str]) -> dict[tuple[str, ...], float]:

@@ -9,9 +9,9 @@ from autotune.memory_model import WORKSPACE_BYTES
 from autotune.observed.perf_dump import PerfDump
 from autotune.observed.run_observation import compute_step_s
 from autotune.observed.server_log import LoggedRequest, ServerLog
-from autotune.observed.stage_components import list_denoisers
+from autotune.observed.stage_components import is_denoising, list_denoisers
 from autotune.observed.verdict import Aspect, Check, Outcome
-from runtime.plan_document import PassPrediction, PlanDocument
+from runtime.plan_document import PassPrediction, PlanDocument, Prediction
 from runtime.units import format_gib, format_percent, format_seconds
 
 TIME_TOLERANCE_RATIO = 0.30
@@ -38,6 +38,15 @@ class Expected:
     step_s: float | None
     allocated_bytes: int
     reserved_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tolerance:
+    """How far a time may be below and above its prediction, as shares of that, and why."""
+
+    below_ratio: float
+    above_ratio: float
+    text: str
 
 
 def derive_expected(document: PlanDocument) -> Expected:
@@ -111,31 +120,45 @@ def _describe_size(values: list[int] | list[int | None] | list[None]) -> str:
 def check_times(document: PlanDocument, log: ServerLog | None, dump: PerfDump | None) -> Iterator[Check]:
     """A steady denoising step, and the whole request."""
     request = None if log is None else log.last_request
-    expected = derive_expected(document)
+    expected, tolerance = derive_expected(document), _find_tolerance(document.prediction)
     step_s = None if dump is None else compute_step_s(dump)[0]
     if step_s is None and request is not None:
         step_s = request.mean_step_s or _share_of_stage(request, expected.steps)
     if expected.step_s:
-        yield _check_time(Aspect.STEP_TIME, "denoising", expected.step_s, step_s)
+        yield _check_time(Aspect.STEP_TIME, "denoising", expected.step_s, step_s, tolerance)
     total_s = dump.total_s if dump is not None and dump.total_s is not None else (request.total_s if request else None)
-    yield _check_time(Aspect.REQUEST_TIME, "a later request", document.prediction.latency_s, total_s)
+    yield _check_time(Aspect.REQUEST_TIME, "a later request", document.prediction.latency_s, total_s, tolerance)
 
 
 def _share_of_stage(request: LoggedRequest, steps: int | None) -> float | None:
-    stages = [seconds for name, seconds in request.stages.items() if name.lower().endswith("denoisingstage")]
+    stage_s = sum(seconds for name, seconds in request.stages.items() if is_denoising(name))
     count = request.steps or steps
-    return stages[0] / count if stages and count and stages[0] > 0 else None
+    return stage_s / count if stage_s and count else None
 
 
-def _check_time(aspect: Aspect, subject: str, expected_s: float, observed_s: float | None) -> Check:
-    close = None if observed_s is None else abs(observed_s / expected_s - 1) <= TIME_TOLERANCE_RATIO
+def _find_tolerance(prediction: Prediction) -> _Tolerance:
+    """That of a later request, for its steps too: most of what is uncertain is common to both."""
+    low_s, high_s, latency_s = prediction.latency_low_s, prediction.latency_high_s, prediction.latency_s
+    if low_s is None or high_s is None or not latency_s:
+        text = f"{format_percent(TIME_TOLERANCE_RATIO)}, because the plan states no uncertainty"
+        return _Tolerance(below_ratio=TIME_TOLERANCE_RATIO, above_ratio=TIME_TOLERANCE_RATIO, text=text)
+    below, above = 1 - low_s / latency_s, high_s / latency_s - 1
+    text = f"-{format_percent(below)} to +{format_percent(above)}, the plan's own interval"
+    return _Tolerance(below_ratio=below, above_ratio=above, text=text)
+
+
+def _check_time(
+    aspect: Aspect, subject: str, expected_s: float, observed_s: float | None, tolerance: _Tolerance
+) -> Check:
+    off = None if observed_s is None else observed_s / expected_s - 1
+    close = None if off is None else -tolerance.below_ratio <= off <= tolerance.above_ratio
     return Check(
         aspect=aspect,
         subject=subject,
         expected=format_seconds(expected_s),
         observed="nothing was written about it" if observed_s is None else _describe_time(observed_s, expected_s),
         outcome=_compare(close),
-        tolerance=f"{format_percent(TIME_TOLERANCE_RATIO)}, because the plan states no uncertainty",
+        tolerance=tolerance.text,
         remedy=f"Where placements and pins are as planned, the device or its links are of another speed: {_CALIBRATE}",
     )
 

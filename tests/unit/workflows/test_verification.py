@@ -147,14 +147,22 @@ def test_another_request_is_named_before_its_times():
 
 
 @pytest.mark.parametrize(
-    ("ratio", "outcome"), [(1.29, Outcome.CONFIRMED), (1.31, Outcome.MISMATCH), (0.69, Outcome.MISMATCH)]
+    ("interval", "within", "beyond"),
+    [(None, 1.29, 1.31), (None, 0.71, 0.69), ((0.9, 1.5), 0.91, 0.89), ((0.9, 1.5), 1.49, 1.51)],
 )
-def test_times_are_confirmed_within_a_stated_tolerance(ratio, outcome):
+def test_times_are_confirmed_within_the_plans_own_interval_or_a_stated_tolerance(interval, within, beyond):
     document = build_document()
-    found = verify(document, log=build_log(document), dump=build_dump(document, time_ratio=ratio))
-    assert outcomes(found, Aspect.STEP_TIME) == {"denoising": outcome}
-    assert outcomes(found, Aspect.REQUEST_TIME) == {"a later request": outcome}
-    assert all(check.tolerance.startswith("30.0 %") for check in found.checks if "time" in check.aspect)
+    low_s, high_s = (end * document.prediction.latency_s for end in interval) if interval else (None, None)
+    known = replace(document.prediction, latency_low_s=low_s, latency_high_s=high_s)
+    told = "-10.0 % to +50.0 %, the plan's own" if interval else "30.0 %, because the plan states no uncertainty"
+    for ratio, outcome in ((within, Outcome.CONFIRMED), (beyond, Outcome.MISMATCH)):
+        found = verify(replace(document, prediction=known), dump=build_dump(document, time_ratio=ratio))
+        times = [check for check in found.checks if "time" in check.aspect]
+        assert [(check.subject, check.outcome) for check in times] == [
+            ("denoising", outcome),
+            ("a later request", outcome),
+        ]
+        assert all(check.tolerance.startswith(told) for check in times)
 
 
 @pytest.mark.parametrize(
