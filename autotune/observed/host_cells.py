@@ -33,15 +33,18 @@ class StatedHost:
         size_bytes: its memory; None where nobody said.
         pins: whether the server could pin memory.
         is_mapped: whether weights were read from the mapped checkpoint.
-        is_all_mapped: whether nothing was pinned beside them.
         assumed: how it was read, one sentence each.
     """
 
     size_bytes: int | None
     pins: bool
     is_mapped: bool
-    is_all_mapped: bool
     assumed: tuple[str, ...] = ()
+
+    @property
+    def is_all_mapped(self) -> bool:
+        """Whether weights were read from the mapped checkpoint and nothing was pinned beside them."""
+        return self.is_mapped and not self.pins
 
 
 def read_host(cells: Mapping[str, str]) -> StatedHost:
@@ -54,9 +57,7 @@ def read_host(cells: Mapping[str, str]) -> StatedHost:
     pins = bool(_PINNED.search(pin)) or not _NOT_PINNED.search(pin)
     size_bytes, assumed = _read_size(cells)
     is_mapped = bool(_MAPPED.search(pin) or _MAPPED.search(cells.get("component", "")))
-    return StatedHost(
-        size_bytes=size_bytes, pins=pins, is_mapped=is_mapped, is_all_mapped=is_mapped and not pins, assumed=assumed
-    )
+    return StatedHost(size_bytes=size_bytes, pins=pins, is_mapped=is_mapped, assumed=assumed)
 
 
 def _read_size(cells: Mapping[str, str]) -> tuple[int | None, tuple[str, ...]]:

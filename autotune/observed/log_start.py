@@ -159,7 +159,7 @@ class LogStart:
             prefetch=tuple(int(size) for size in match["prefetch"].split(", ")),
             stacks=self._stacks.get(name, {}),
             policies=tuple(match["policies"].strip().split(", ")),
-            lifetimes=tuple((match["lifetimes"] or "").split(", ")) if match["lifetimes"] else (),
+            lifetimes=tuple(match["lifetimes"].split(", ")) if match["lifetimes"] else (),
         )
         if self._streamed.get(name, found) != found:
             self._notes.append(f"{name} was set up to stream in two ways: the last one is taken")

@@ -28,8 +28,8 @@ _COMPONENTS = (
     r"(?:video|audio|image)?[ _-]?vae|vae[ -]decode(?:r)?|dit|transformer(?:_2)?|text[ _-]?encoders?(?:_2)?|te|denoiser"
 )
 _HARMLESS = re.compile(
-    rf"(?:{_PLAIN_DTYPES}|{_TASKS}|{_COMPONENTS}|model|pipeline|weights|resident|and|"
-    r"guidance(?:_scale)?[ =]?[0-9.]+|[0-9][0-9.,]*\s?[kmg]i?b)",
+    rf"(?<![\w.-])(?:{_PLAIN_DTYPES}|{_TASKS}|{_COMPONENTS}|model|pipeline|weights|resident|and|"
+    r"guidance(?:_scale)?[ =]?[0-9.]+|[0-9][0-9.,]*\s?[kmg]i?b)(?![\w.-])",
     re.IGNORECASE,
 )
 _SEPARATORS = re.compile(r"[\s,;:()\[\]+/]+")
@@ -101,13 +101,10 @@ def _loosen(alias: str) -> str:
 
 
 def _check_rest(text: str, name: str, rest: str) -> None:
-    words = _SEPARATORS.sub(" ", _HARMLESS_IN_TEXT.sub(" ", rest)).strip()
+    words = _SEPARATORS.sub(" ", _HARMLESS.sub(" ", rest)).strip()
     if words:
         raise RowRefusedError(
             Reason.UNKNOWN_MODEL,
             f"{shorten(text)!r} is {name} with {shorten(words)!r}, which may change its layers or its work: name the "
             "model alone if it does not",
         )
-
-
-_HARMLESS_IN_TEXT = re.compile(rf"(?<![\w.-]){_HARMLESS.pattern}(?![\w.-])", re.IGNORECASE)

@@ -67,8 +67,8 @@ def parse_figure(text: str, what: str) -> Figure:
             Reason.UNREADABLE,
             f"{what} is {shorten(written)!r}, which is not one number: write it like 26204, 26,204, ~18 or 300-370",
         )
-    low = _to_float(match["low"])
-    high = _to_float(match["high"]) if match["high"] else low
+    low = read_number(match["low"])
+    high = read_number(match["high"]) if match["high"] else low
     if low <= 0 or high < low:
         raise RowRefusedError(
             Reason.UNREADABLE, f"{what} is {written!r}: a figure that was observed is above 0 and a range ascends"
@@ -121,10 +121,6 @@ def parse_count(text: str, what: str) -> int:
 
 def read_number(text: str) -> float:
     """The value of what ``NUMBER`` matched."""
-    return _to_float(text)
-
-
-def _to_float(text: str) -> float:
     return float(text.replace(",", ""))
 
 

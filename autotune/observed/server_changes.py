@@ -25,6 +25,8 @@ TILE_BATCH_MODELS = frozenset({H3.name})
 _SIMULATED = "0.5.23"
 _ENCODERS_STREAM = date(2026, 5, 17)
 _PINS_BY_LAYER = date(2026, 8, 21)
+_READS_AHEAD = date(2026, 8, 22)
+"""The day after #35882."""
 _BATCHED_TILES = date(2026, 9, 1)
 _MAIN_DATE = date(2026, 10, 15)
 """Release 0.5.22; what is later is near enough to 0.5.23."""
@@ -86,7 +88,7 @@ def list_caveats(server: str, period: Period, host: StatedHost, *, decoder: str)
         caveats.append(f"an older server than {_SIMULATED}, which is simulated")
     if (host.size_bytes is not None or not host.pins) and period.is_before(_PINS_BY_LAYER):
         caveats.append("before pins by layer: a component was pinned whole or not at all")
-    if host.is_all_mapped and period.is_before(date(2026, 8, 22)):
+    if host.is_all_mapped and period.is_before(_READS_AHEAD):
         caveats.append("mapped layers were copied synchronously; the simulated server reads ahead in a courier thread")
     if decoder and period.may_be_before(_BATCHED_TILES) and not re.search(r"\b(?:fp16|float16)\b", decoder):
         caveats.append("the decoder's weights may have been float32, twice what the simulated server holds in fp16")
