@@ -143,6 +143,15 @@ def observe(plan, ground, factors, name, *, noise=lambda: 1.0):
     return Case(build_observation(ground, name, latencies=latencies, peak=peak), plan, ground)
 
 
+def factors_of(calibration):
+    return {factor.name: factor for factor in calibration.factors}
+
+
+def with_figures(case, *, latencies=None, peak=None, **changes):
+    """``case`` with only the given figures."""
+    return replace(case, observation=replace(case.observation, latencies=latencies or (), peak=peak, **changes))
+
+
 def draw_trial(seed, *, noise_ratio=0.03, outlier_share=0.1):
     """Runs of every plan at two lengths of request; times scatter, and one in ten is far off."""
     random = np.random.default_rng(seed)

@@ -20,11 +20,15 @@ CALIBRATED = "calibrated"
 COMPUTE_RATIO, ACTIVATIONS_RATIO = "compute_ratio", "activations_ratio"
 """Figures of a calibrated device, one per component: ``compute_ratio.transformer``."""
 
+BASE_FIGURE = "base_bytes"
+"""Figure of a calibrated device: what of ``context_bytes`` was fitted. Torch counts it, and not the context itself."""
+
 _RATES_OF_FACTORS = {
     "copy": ("pinned_bytes_per_s", "d2h_pinned_bytes_per_s"),
     "pageable": ("pageable_bytes_per_s",),
     "disk": ("disk_bytes_per_s",),
 }
+_FOLLOWED = "estimated: follows what it shares with fitted figures"
 _RATE_ATTRIBUTES = {"d2h_pinned_bytes_per_s": "d2h_bytes_per_s"}
 
 
@@ -43,9 +47,11 @@ def build_calibrated_profile(base: Profile, calibration: Calibration, runs: Sequ
     facts = _calibrate_facts(base.facts, rates, calibration)
     context_bytes = change_context(base.context_bytes, values)
     figures = {**_calibrate_rates(base.device, rates, determined, source), **_list_ratios(calibration, source)}
-    if "base_bytes" in determined:
-        besides = f"{source}, with all that the server keeps beside"
-        figures["context_bytes"] = Figure(value=context_bytes, unit="bytes", source=besides)
+    is_base_known = "base_bytes" in determined
+    besides = f"{source}, with all that the server keeps beside" if is_base_known else figures["context_bytes"].source
+    figures["context_bytes"] = Figure(value=float(context_bytes), unit="bytes", source=besides)
+    base_bytes = context_bytes - find_unseen_bytes(base)
+    figures[BASE_FIGURE] = Figure(value=float(base_bytes), unit="bytes", source=source if is_base_known else _FOLLOWED)
     measured = tuple(name for name in base.device.measured if not figures[name].source.startswith(CALIBRATED))
     return replace(
         base,
@@ -55,6 +61,12 @@ def build_calibrated_profile(base: Profile, calibration: Calibration, runs: Sequ
         device=replace(base.device, figures=figures, measured=measured),
         uncertainty=calibration.uncertainty,
     )
+
+
+def find_unseen_bytes(profile: Profile) -> int:
+    """What of ``context_bytes`` torch does not count: all that no calibration added to it."""
+    fitted = profile.device.figures.get(BASE_FIGURE)
+    return profile.context_bytes - (round(fitted.value) if fitted is not None else 0)
 
 
 def describe_runs(runs: Sequence[str]) -> str:
@@ -89,7 +101,7 @@ def _list_ratios(calibration: Calibration, source: str) -> dict[str, Figure]:
     for name, value in calibration.values.items():
         for prefix, figure in ((COMPUTE_PREFIX, COMPUTE_RATIO), (ACTIVATIONS_PREFIX, ACTIVATIONS_RATIO)):
             if name.startswith(prefix):
-                own = source if name in determined else "estimated: follows what it shares with fitted figures"
+                own = source if name in determined else _FOLLOWED
                 ratio = Figure(value=math.exp(value), unit="times the estimate", source=own)
                 figures[f"{figure}.{name.removeprefix(prefix)}"] = ratio
     return figures

@@ -16,6 +16,7 @@ from autotune.fidelity.figures import (
     Residual,
     list_peaks,
     list_times,
+    merge_repeats,
     predict_peaks_bytes,
     predict_times_s,
 )
@@ -40,7 +41,7 @@ PEAK_NOISE = 0.005
 """Repeats of one configuration have the same peak within 0.06 % (23,376 and 23,362 MiB, PM026 to PM029); counters that
 sample miss a little more."""
 
-_PEAK_NOISE_STRENGTH, _TIME_NOISE_STRENGTH = 10.0, 4.0
+_NOISE_STRENGTH = 4.0
 _LEAST_NOISE, _MOST_NOISE = 0.005, 0.5
 _NEAR_LIMIT_RATIO = 0.25
 
@@ -130,8 +131,9 @@ def _fit(cases: Sequence[Case], prior: Uncertainty, figures: tuple[Figure, ...],
     """Fit the factors of one kind that change any of ``figures``; None where nothing of that kind was observed."""
     predict = predict_peaks_bytes if is_memory else predict_times_s
     candidates = [name for name in prior.names if is_memory_factor(name) is is_memory]
-    before = predict(cases, {})
-    names = [name for name in candidates if _moves(cases, predict, before, name, prior.sd_of(name))]
+    distinct, which = merge_repeats(cases, is_memory=is_memory)
+    before = predict(distinct, {})
+    names = [name for name in candidates if _moves(distinct, predict, before, name, prior.sd_of(name))]
     if not names:
         return None
     indices = [prior.names.index(name) for name in names]
@@ -139,19 +141,24 @@ def _fit(cases: Sequence[Case], prior: Uncertainty, figures: tuple[Figure, ...],
     is_logarithm = np.asarray([float(is_logarithmic(name)) for name in names])
     observed = np.asarray([figure.observed for figure in figures], dtype=np.float64)
     problem = Problem(
-        predict=lambda natural: predict(cases, _to_factors(names, natural, is_logarithm)),
+        predict=lambda natural: predict(distinct, _to_factors(names, natural, is_logarithm)),
         observed=observed,
+        which=which,
         is_relative=not is_memory,
         scales=observed,
         prior=covariance,
         is_logarithm=is_logarithm,
         is_positive=np.asarray([float(is_added_time(name)) for name in names]),
         noise=PEAK_NOISE if is_memory else prior.repeat_ratio,
-        noise_strength=_PEAK_NOISE_STRENGTH if is_memory else _TIME_NOISE_STRENGTH,
+        noise_strength=_NOISE_STRENGTH,
         least_noise=_LEAST_NOISE,
     )
     return _Part(
-        names=tuple(names), figures=figures, before=before, prior=covariance, estimate=estimate_factors(problem)
+        names=tuple(names),
+        figures=figures,
+        before=before[which],
+        prior=covariance,
+        estimate=estimate_factors(problem),
     )
 
 

@@ -31,6 +31,7 @@ class Ground:
         facts: of the model under the set-up's workload, as the server ran it.
         rates: of the device.
         context_bytes: device memory besides weights and activations.
+        unseen_bytes: what of it torch does not count; None for all.
         host: memory for the weights.
         engine: whose behaviour is simulated.
     """
@@ -40,6 +41,7 @@ class Ground:
     context_bytes: int
     host: HostMemory
     engine: str
+    unseen_bytes: int | None = None
 
     def build_evaluator(self, factors: Factors) -> Evaluator:
         """What predicts times under ``factors``."""
@@ -70,9 +72,7 @@ class Case:
                 raise InputError(f"{name}: a request does not use {component}: nothing of it can be compared")
         for latency in self.observation.latencies:
             if latency.scope is Scope.STEP and not any(used[part] for part in latency.component.split("+")):
-                raise InputError(
-                    f"{name}: {latency.component} makes no passes: no step of it is predicted"
-                )
+                raise InputError(f"{name}: {latency.component} makes no passes: no step of it is predicted")
 
     @cached_property
     def components(self) -> tuple[str, ...]:
@@ -125,13 +125,19 @@ class Case:
             return activations + facts.model.component(peak.component).run_bytes
         memory = MemoryModel(facts, MemorySettings(context_bytes=self.ground.context_bytes, reserve_bytes=0))
         if peak.kind is PeakKind.ALLOCATED:
-            weights, besides = self._weight_bytes, memory.activation_bytes
+            kept_bytes = self.ground.context_bytes - self._unseen_bytes
+            weights, besides = self._weight_bytes, tuple(size + kept_bytes for size in memory.activation_bytes)
         else:
             weights, besides = self._reserved_bytes, keep_largest(memory.charged_overhead_bytes, self._window_starts)
         # Loading is part of no request, and servers reset their counters after it.
         most = max(weights + rest for weights, rest in list(zip(weights, besides, strict=True))[1:])
         is_of_torch = peak.kind in {PeakKind.RESERVED, PeakKind.UNSTATED}
-        return most - (self.ground.context_bytes if is_of_torch else 0) + round(factors.get("base_bytes", 0.0))
+        return most - (self._unseen_bytes if is_of_torch else 0) + round(factors.get("base_bytes", 0.0))
+
+    @property
+    def _unseen_bytes(self) -> int:
+        unseen_bytes = self.ground.unseen_bytes
+        return self.ground.context_bytes if unseen_bytes is None else unseen_bytes
 
     @cached_property
     def _program(self) -> Program:

@@ -16,11 +16,13 @@ from autotune.fidelity.posterior import Posterior, Problem
 from autotune.fidelity.surrogate import Matrix, Surrogate, Vector
 
 _SEED = 20260823
-_WALKERS_PER_FACTOR = 8
-_SHORT_STEPS, _LONG_STEPS, _BURN_STEPS = 80, 500, 100
+_WALKERS_PER_FACTOR = 6
+_SHORT_STEPS, _LONG_STEPS, _BURN_STEPS = 60, 300, 60
 _ROUNDS = 8
 _PLANES_PER_ROUND = 3
 _PRIOR_DRAWS = 3000
+_PART = 200
+_LOST = 30.0
 _TAIL, _TINY = 0.05, 1e-12
 _TOLERATED = 0.3
 """Error of the surrogate, in units of the noise, below which it needs no more planes."""
@@ -75,13 +77,14 @@ def estimate_factors(problem: Problem) -> Estimate:
         surrogate.add_plane(problem.to_natural(point))
     walkers = _choose_walkers(problem, posterior, prior_draws, random)
     for _ in range(_ROUNDS):
-        walkers = sample_ensemble(posterior.log_density, walkers, _SHORT_STEPS, random)[-1]
+        walkers = _settle(posterior, walkers, _SHORT_STEPS, random)
         if _refine(problem, posterior, surrogate, walkers, random) < _TOLERATED:
             break
         near = walkers[random.integers(len(walkers), size=_PRIOR_DRAWS // 4), :count]
         spread = near + random.normal(size=near.shape) * widths * 0.2
         walkers = _choose_walkers(problem, posterior, np.concatenate([spread, near, prior_draws]), random)
-    chain = sample_ensemble(posterior.log_density, walkers, _BURN_STEPS + _LONG_STEPS, random)[_BURN_STEPS:]
+    walkers = _settle(posterior, walkers, _BURN_STEPS, random)
+    chain = sample_ensemble(posterior.log_density, walkers, _LONG_STEPS, random)
     return _describe(problem, posterior, chain.reshape(-1, count + 1))
 
 
@@ -96,12 +99,21 @@ def _choose_walkers(problem: Problem, posterior: Posterior, draws: Matrix, rando
     usable = np.where(problem.is_positive > 0, np.abs(draws), draws)
     noises = np.log(problem.noise) + np.abs(random.normal(size=len(usable)))
     points = np.concatenate([usable, noises[:, None]], axis=1)
-    scores = posterior.log_density(points)
+    scores = np.concatenate([posterior.log_density(part) for part in np.array_split(points, len(points) // _PART + 1)])
     # Tempered until the best hundredth of the draws is likely: a few best ones alone would not span the space.
     best = np.sort(scores)[::-1]
     spread = max(best[0] - best[min(len(best) - 1, max(count, len(best) // 100))], 1.0)
     keys = scores / spread + random.gumbel(size=len(scores))  # drawn without replacement
     return np.asarray(points[np.argsort(keys)[::-1][:count]], dtype=np.float64)
+
+
+def _settle(posterior: Posterior, walkers: Matrix, steps: int, random: np.random.Generator) -> Matrix:
+    """Where the ensemble is after ``steps``; walkers that are still where next to nothing is join others."""
+    found = sample_ensemble(posterior.log_density, walkers, steps, random)[-1]
+    scores = posterior.log_density(found)
+    lost = scores < scores.max() - _LOST
+    found[lost] = found[random.choice(np.flatnonzero(~lost), size=int(lost.sum()))]
+    return found
 
 
 def _refine(
@@ -131,5 +143,5 @@ def _describe(problem: Problem, posterior: Posterior, chain: Matrix) -> Estimate
         factors=factors,
         weights=np.asarray(np.exp(good - np.logaddexp(good, bad)).mean(axis=0), dtype=np.float64),
         noise=float(np.exp(np.median(chain[:, -1]))),
-        predicted=problem.predict(problem.to_natural(factors)),
+        predicted=problem.predict(problem.to_natural(factors))[problem.which],
     )

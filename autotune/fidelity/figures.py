@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autotune.fidelity.case import Case
 from autotune.fidelity.surrogate import Vector
@@ -94,6 +95,30 @@ def predict_peaks_bytes(cases: Sequence[Case], factors: Mapping[str, float]) -> 
     """Bytes of all peaks under ``factors``, in the order of ``list_peaks``."""
     found = [case.predict_peak_bytes(factors) for case in cases if _peak_of(case.observation) is not None]
     return np.asarray(found, dtype=np.float64)
+
+
+def merge_repeats(cases: Sequence[Case], *, is_memory: bool) -> tuple[tuple[Case, ...], NDArray[np.intp]]:
+    """Cases that predict each figure of ``cases`` once, and which of their figures each of them is.
+
+    Repeats of one configuration have the same prediction: ten thousand of them cost one replay.
+    """
+    kept: list[Case] = []
+    firsts: dict[Hashable, int] = {}
+    which: list[int] = []
+    count = 0
+    for case in cases:
+        peak = _peak_of(case.observation)
+        timed = tuple((latency.scope, latency.component) for latency in case.observation.latencies)
+        found: tuple[Hashable, ...] = (((peak.kind, peak.component),) if peak else ()) if is_memory else timed
+        if not found:
+            continue
+        key = (id(case.ground), case.plan, found)
+        if key not in firsts:
+            firsts[key] = count
+            count += len(found)
+            kept.append(case)
+        which.extend(range(firsts[key], firsts[key] + len(found)))
+    return tuple(kept), np.asarray(which, dtype=np.intp)
 
 
 def _peak_of(run: Observation) -> ObservedPeak | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autotune.fidelity.surrogate import Matrix, Vector
 
@@ -34,8 +35,9 @@ class Problem:
     """What is fitted.
 
     Attributes:
-        predict: u -> what is predicted of every observation.
+        predict: u -> every figure that is predicted.
         observed: y.
+        which: of each observation, the figure that it is of; repeats share one.
         is_relative: whether residuals are logarithms of ratios; else differences over ``scales``.
         scales: s.
         prior: P.
@@ -48,6 +50,7 @@ class Problem:
 
     predict: Callable[[Vector], Vector]
     observed: Vector
+    which: NDArray[np.intp]
     is_relative: bool
     scales: Vector
     prior: Matrix
@@ -67,10 +70,10 @@ class Problem:
         return np.where(self.is_logarithm > 0, np.exp(np.clip(factors, -20, 20)), factors)
 
     def residuals(self, predicted: Matrix) -> Matrix:
-        """r of predictions in rows."""
+        """r of all observations, of predicted figures in rows."""
         if self.is_relative:
-            return np.log(self.observed / np.maximum(predicted, 1e-12))
-        return (self.observed - predicted) / self.scales
+            return np.log(self.observed) - np.log(np.maximum(predicted, 1e-12))[:, self.which]
+        return (self.observed - predicted[:, self.which]) / self.scales
 
 
 class Posterior:

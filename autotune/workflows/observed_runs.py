@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from autotune.fidelity.calibrated_profile import find_unseen_bytes
 from autotune.fidelity.case import Case, Ground
 from autotune.fidelity.forwards import Forwards, choose_forwards
 from autotune.fidelity.passes import find_denoisers, with_forwards
@@ -90,6 +91,7 @@ def build_cases(
             context_bytes=target.context_bytes,
             host=target.host_memory,
             engine=engine,
+            unseen_bytes=find_unseen_bytes(profile) if profile is not None and _is_of_device(profile, setup) else None,
         )
         for index, plan in plans.items():
             try:

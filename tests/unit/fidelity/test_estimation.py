@@ -18,6 +18,7 @@ def build_problem(observed, *, shares=SHARES, noise=0.01, prior_sd=1.0, **change
         predict=lambda natural: shares @ natural,
         observed=np.asarray(observed, dtype=np.float64),
         is_relative=True,
+        which=np.arange(len(shares)),
         scales=np.asarray(observed, dtype=np.float64),
         prior=np.eye(2) * prior_sd**2,
         is_logarithm=np.ones(2),
@@ -31,7 +32,7 @@ def build_problem(observed, *, shares=SHARES, noise=0.01, prior_sd=1.0, **change
 
 def test_exact_observations_give_the_factors_back():
     found = estimate_factors(build_problem(SHARES @ TRUTH))
-    assert found.factors == pytest.approx(np.log(TRUTH), abs=0.01)
+    assert found.factors == pytest.approx(np.log(TRUTH), abs=0.005)
     assert found.predicted == pytest.approx(SHARES @ TRUTH, rel=0.01)
     assert found.weights.min() > 0.9
     assert found.noise < 0.012
@@ -96,12 +97,21 @@ def test_kink_leaves_a_hidden_factor_free_on_one_side():
     def slower_lane(natural):
         return np.repeat(np.max(natural), 6)
 
-    problem = replace(build_problem([2.0] * 6), predict=slower_lane)
+    problem = replace(build_problem([2.0] * 6), predict=slower_lane, which=np.arange(6))
     samples = np.exp(estimate_factors(problem).samples)
-    assert np.max(samples, axis=1) == pytest.approx(2.0, rel=0.1)
+    assert np.mean(np.abs(np.max(samples, axis=1) - 2.0) < 0.1) > 0.9
     hidden = samples.min(axis=1)
     assert np.quantile(hidden, 0.1) < 1.0  # anything below the other lane is possible
     assert 0.2 < np.mean(samples[:, 0] > samples[:, 1]) < 0.8  # and either lane may be the hidden one
+
+
+def test_repeats_share_one_prediction():
+    problem = build_problem(SHARES @ TRUTH)
+    distinct = replace(problem, predict=lambda natural: SHARES[:2] @ natural, which=np.tile([0, 1], 4))
+    repeated = replace(problem, predict=lambda natural: np.tile(SHARES[:2] @ natural, 4))
+    first, second = (estimate_factors(item) for item in (distinct, repeated))
+    assert np.array_equal(first.samples, second.samples)
+    assert first.predicted == pytest.approx(second.predicted)
 
 
 @pytest.mark.parametrize("observed", [1e-6, 1e6])

@@ -29,7 +29,11 @@ def _seconds(facts, rates=GROUND.rates):
     return {
         use.component: (
             [
-                [rates.estimate_work_s(layer, use.compute_dtype) for layers in group.layers.values() for layer in layers]
+                [
+                    rates.estimate_work_s(layer, use.compute_dtype)
+                    for layers in group.layers.values()
+                    for layer in layers
+                ]
                 for group in use.groups
             ],
             [rates.estimate_work_s(group.outside, use.compute_dtype) for group in use.groups],
