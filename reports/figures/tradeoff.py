@@ -125,10 +125,11 @@ def draw_tradeoff(data: RunData) -> Figure | None:
 
 
 def _limits_gib(series: TradeoffSeries) -> tuple[float, float]:
-    """From a little less than fits to the cap or the curve's end, and to what lies not much further right."""
+    """From a little less than any plan to the cap or the curve's end, and to what lies not much further right."""
     end_bytes = max(series.curve[-1].charged_bytes, series.cap_bytes or 0)
     near = [mark.charged_bytes for mark in series.marks if mark.charged_bytes <= _FAR_RATIO * end_bytes]
-    start, end = series.least_bytes / GIB, max(end_bytes, *near, 1) / GIB
+    # Plans that do not keep to what was fixed for the search can take less than the least that it found.
+    start, end = min([series.least_bytes, *near]) / GIB, max(end_bytes, *near, 1) / GIB
     pad = 0.06 * max(end - start, 0.1 * end)
     return max(start - 1.5 * pad, 0.0), end + pad
 

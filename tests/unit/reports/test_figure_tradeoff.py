@@ -56,6 +56,16 @@ def test_what_is_drawn_is_the_curve_in_gib_and_seconds():
     assert axes.get_ylabel().endswith("(s)")
 
 
+def test_a_plan_that_takes_less_than_what_was_fixed_allows_lies_within_the_picture():
+    document = build_document()
+    streamed = next(item for item in document.comparisons if item.name == "streamed")
+    small = replace(streamed, charged_bytes=9 * GIB)
+    data = build_run_data(curve=_curve((18, 0.07)), plan=replace(document, comparisons=(small,)))
+    figure = draw_tradeoff(data)
+    assert figure.axes[0].get_xlim()[0] < 9
+    assert not find_label_faults(figure)
+
+
 def test_the_chosen_plan_is_marked_where_the_plan_document_puts_it():
     data = build_run_data()
     plan = data.plan.comparisons[0]
