@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.observed.observation import Reason, Refused
@@ -40,7 +40,7 @@ class TableRow:
     """One row.
 
     Attributes:
-        name: its id; ``row 7`` without one.
+        name: its id; ``row 7`` without one, and with the number behind it where an earlier row has the same.
         where: file and line on which it ends.
         cells: column -> text without spaces at the ends, for the known columns of the file; empty where nothing stands.
     """
@@ -91,6 +91,7 @@ def parse_rows(text: str, file_name: str) -> TableRows:
     header = _Header([] if isinstance(first, str) else first, separator)
     notes = header.check(file_name)
     rows: list[TableRow] = []
+    names: set[str] = set()
     refused: list[Refused] = []
     for number, cells in enumerate(records, start=1):
         where = f"{file_name} line {reader.line_num}"
@@ -103,6 +104,9 @@ def parse_rows(text: str, file_name: str) -> TableRows:
             notes.append(f"{where}: the header once more, passed over")
             continue
         row = header.build_row(cells, number, where)
+        if row.name in names:
+            row = replace(row, name=f"{row.name} (row {number})")
+        names.add(row.name)
         problem = header.find_problem(cells)
         if problem:
             refused.append(Refused(name=row.name, where=where, reason=Reason.UNREADABLE, text=problem))

@@ -11,6 +11,7 @@ from autotune.observed.measurement_table import read_measurement_table
 from autotune.observed.observation import Observation, ObservedRuns, Reason, Refused, Setup
 from autotune.observed.perf_dump import PerfDump, load_perf_dump
 from autotune.observed.read_server_log import load_server_log
+from autotune.observed.request_cells import SIGMA_POINT_MODELS
 from autotune.observed.run_observation import list_settings, observe_dump, observe_log
 from autotune.observed.server_log import LoggedRequest, ServerLog
 from autotune.workload import Workload
@@ -135,6 +136,9 @@ def _observe(
 def _make_setup(wish: RunWish, log: ServerLog | None) -> Setup:
     request = (log.last_request if log is not None else None) or LoggedRequest()
     shape = {name: getattr(request, name) for name in ("width", "height", "frames")}
+    if request.steps:
+        # The server counts forwards, as logs and dumps show.
+        shape["steps"] = request.steps + int(wish.model in SIGMA_POINT_MODELS)
     workload = replace(wish.workload, **{name: value for name, value in shape.items() if value})
     assert wish.device is not None
     return Setup(

@@ -119,6 +119,11 @@ def test_endless_cell_is_refused_before_it_is_searched(tmp_path):
     assert len(runs.observations) == 1
 
 
+def test_rows_of_one_id_are_told_apart_by_their_numbers(tmp_path):
+    runs = read_measurement_table(write_table(tmp_path / "runs.csv", {}, {"resident": "0"}, {"id": "other"}))
+    assert [run.name for run in runs.observations] == ["run-1", "run-1 (row 2)", "other"]
+
+
 def test_column_that_stands_twice_must_agree_with_itself(tmp_path):
     lines = [f"{HEADER},latency_s", f"{LINE},36.68", f"{LINE},99"]
     runs = read_text(tmp_path, "\n".join(lines))
