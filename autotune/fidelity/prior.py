@@ -25,6 +25,7 @@ import numpy as np
 
 from autotune.fidelity.surrogate import Matrix
 from autotune.model_facts import ModelFacts
+from autotune.profile import Profile
 from autotune.rates import Rates
 from autotune.uncertainty import ACTIVATIONS_PREFIX, COMPUTE_PREFIX, Uncertainty
 from runtime.plan_document import DeviceSummary
@@ -86,6 +87,18 @@ def derive_uncertainty(facts: ModelFacts, rates: Rates, device: DeviceSummary) -
         repeat_ratio=REPEAT_RATIO,
         sources=sources,
     )
+
+
+def find_own_uncertainty(profile: Profile | None, facts: ModelFacts, device: str) -> Uncertainty | None:
+    """What ``profile`` says of the factors of ``facts`` on ``device``.
+
+    None without a profile, or where it is of another device, model, variant, request or number of ranks: a spread that
+    was fitted to one request says nothing of the compute of another.
+    """
+    if profile is None or profile.device.name != device:
+        return None
+    theirs, own = ((item.model.name, item.variant, item.workload, item.tp_size) for item in (profile.facts, facts))
+    return profile.uncertainty if theirs == own else None
 
 
 def forget_factor(uncertainty: Uncertainty, name: str, prior: Uncertainty) -> Uncertainty:

@@ -12,7 +12,7 @@ from autotune.fidelity.figures import list_peaks, list_times, predict_peaks_byte
 from autotune.fidelity.forecast import forecast_residents
 from autotune.fidelity.next_run import suggest_runs
 from autotune.fidelity.passes import find_denoisers, forwards_per_step, with_forwards
-from autotune.fidelity.prior import derive_uncertainty
+from autotune.fidelity.prior import derive_uncertainty, find_own_uncertainty
 from autotune.fidelity.report import CalibrationReport, HeldOut
 from autotune.fidelity.unstated_request import doubt_request
 from autotune.model_facts import ModelFacts
@@ -93,11 +93,9 @@ def calibrate_runs(
 def _choose_prior(fitted: Sequence[Case], profile: Profile | None, device: DeviceSummary) -> Uncertainty:
     """What is known of the factors before: what the profile says where all runs are predicted from its own facts."""
     ground = fitted[0].ground
-    if profile is not None and profile.uncertainty is not None:
-        own = (profile.facts.model.name, profile.facts.variant, profile.facts.workload)
-        grounds = [case.ground.facts for case in fitted]
-        if all((facts.model.name, facts.variant, facts.workload) == own for facts in grounds):
-            return profile.uncertainty
+    found = [find_own_uncertainty(profile, case.ground.facts, device.name) for case in fitted]
+    if found[0] is not None and all(item is not None for item in found):
+        return found[0]
     prior = derive_uncertainty(ground.facts, ground.rates, device)
     return doubt_request(prior, [case.observation for case in fitted])
 

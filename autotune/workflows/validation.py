@@ -19,7 +19,7 @@ from autotune.fidelity.comparison import (
 )
 from autotune.fidelity.folds import Fold, list_folds
 from autotune.fidelity.groups import Difference, Group, Verdict, choose_fitted, describe_placement, find_groups
-from autotune.fidelity.prior import derive_uncertainty
+from autotune.fidelity.prior import derive_uncertainty, find_own_uncertainty
 from autotune.fidelity.reasons import list_difference_reasons, list_exhaustion_reasons, list_reasons
 from autotune.fidelity.summary import KindSummary, list_under_predicted, summarize_kind
 from autotune.fidelity.unstated_request import doubt_request, is_request_assumed
@@ -143,19 +143,9 @@ class _Compared:
 
 
 def _find_prior(case: Case, built: BuiltCases, profile: Profile | None) -> Uncertainty:
-    facts, setup = case.ground.facts, case.observation.setup
-    own = profile.uncertainty if profile is not None else None
-    if (
-        own is not None
-        and profile is not None
-        and (profile.device.name, profile.facts.model.name)
-        == (
-            setup.device,
-            setup.model,
-        )
-    ):
-        return own
-    return derive_uncertainty(facts, case.ground.rates, built.devices[setup.device])
+    facts, device = case.ground.facts, built.devices[case.observation.setup.device]
+    own = find_own_uncertainty(profile, facts, device.name)
+    return own if own is not None else derive_uncertainty(facts, case.ground.rates, device)
 
 
 def _find(case: Case, compared: Sequence[_Compared]) -> _Compared:
