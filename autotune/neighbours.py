@@ -33,8 +33,7 @@ def draw_neighbour(
 def _change_one(model: ModelSpec, space: SearchSpace, plan: Plan, rng: random.Random) -> Plan:
     component = rng.choice(model.components)
     changed = space.settle(_change(plan.placement(component.name), component, space, rng), component)
-    placements = (changed if old.component == component.name else old for old in plan.placements)
-    return replace(plan, placements=tuple(placements))
+    return plan.with_placement(changed)
 
 
 def _change(placement: Placement, component: ComponentSpec, space: SearchSpace, rng: random.Random) -> Placement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runtime.errors import PlanError
 from runtime.model_spec import ModelSpec
@@ -104,6 +104,11 @@ class Plan:
             if placement.component == component:
                 return placement
         raise PlanError(f"the plan has no placement for component {component!r}")
+
+    def with_placement(self, placement: Placement) -> Plan:
+        """The same plan with ``placement`` in the place of that component's own."""
+        placements = (placement if own.component == placement.component else own for own in self.placements)
+        return replace(self, placements=tuple(placements))
 
     def streams(self, component: str) -> bool:
         """Whether ``component`` streams layer by layer under this plan."""

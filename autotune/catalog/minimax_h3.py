@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from autotune.catalog.entry import CatalogEntry, Progress, SettledWorkload
 from autotune.catalog.minimax_h3_variants import VARIANTS, derive_variant
-from autotune.workload import Workload
+from autotune.workload import Recipe, Workload
 from runtime.deployment import Deployment
 from runtime.errors import InputError
 
@@ -31,6 +31,8 @@ AUDIO_LATENTS_PER_SECOND = 40
 FRAMES_PER_CLIP = 17
 LATENTS_PER_CLIP = 5
 DURATION_RANGE_S = (4.0, 15.0)
+# Server, configs/models/vaes/minimax_h3_video.py: decoder_tile_batch under the default quality; "exact" takes one tile.
+TILES_PER_PASS = {Recipe.DEFAULT: 64, Recipe.EXACT: 1}
 RELEASED_LANGUAGE_LAYERS = 64
 """Language layers in the text encoder's file (Qwen/Qwen3-VL-32B-Instruct config.json); the server reads 50."""
 

@@ -30,6 +30,7 @@ from autotune.catalog.entry import Progress, SettledWorkload
 from autotune.catalog.minimax_h3 import (
     DEPLOYMENT,
     RELEASED_LANGUAGE_LAYERS,
+    TILES_PER_PASS,
     count_audio_latents,
     count_latent_frames,
     count_video_rows,
@@ -39,11 +40,9 @@ from autotune.meta_tracker import WorkTracker
 from autotune.meta_weights import build_component, cast_weights
 from autotune.model_facts import ModelFacts
 from autotune.work import UseWork
-from autotune.workload import Recipe, Workload
+from autotune.workload import Workload
 from runtime.model_spec import ComponentSpec, PassGroup, RequestSpec, UseSpec
 
-# Server, configs/models/vaes/minimax_h3_video.py: decoder_tile_batch under the default quality; "exact" takes one tile.
-TILES_PER_PASS = {Recipe.DEFAULT: 64, Recipe.EXACT: 1}
 DISTINCT_TIMESTEPS = 2
 """Video and audio rows step down their own schedules, so one forward carries two timesteps."""
 AUDIO_CHANNELS = 2

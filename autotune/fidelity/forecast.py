@@ -62,7 +62,7 @@ def forecast_residents(case: Case, calibration: Calibration) -> Forecasts:
     counts = sorted({round(component.max_layers * share / 4) for share in range(4)})
     plans = [(count, False, _place(case.plan, component, count)) for count in counts]
     kept = Placement(component=component.name, mode=Mode.RESIDENT)
-    plans.append((component.max_layers, True, _with(case.plan, kept)))
+    plans.append((component.max_layers, True, case.plan.with_placement(kept)))
     cases = [_observe(case.observation, component.name, plan, ground) for _, _, plan in plans]
     drawn = [_predict(cases, factors, ground) for factors in (calibration.values, *calibration.draws)]
     placements = tuple(
@@ -84,12 +84,7 @@ def _find_main(ground: Ground) -> ComponentSpec:
 
 
 def _place(plan: Plan, component: ComponentSpec, resident: int) -> Plan:
-    return _with(plan, Placement(component=component.name, mode=Mode.LAYERWISE_OFFLOAD, resident=resident))
-
-
-def _with(plan: Plan, placement: Placement) -> Plan:
-    placements = tuple(placement if item.component == placement.component else item for item in plan.placements)
-    return replace(plan, placements=placements)
+    return plan.with_placement(Placement(component=component.name, mode=Mode.LAYERWISE_OFFLOAD, resident=resident))
 
 
 def _observe(observation: Observation, component: str, plan: Plan, ground: Ground) -> Case:

@@ -120,21 +120,17 @@ def _list_candidates(case: Case) -> Iterator[_Candidate]:
                 other = Placement(component=component.name, mode=Mode.LAYERWISE_OFFLOAD, resident=resident)
                 if other != now:
                     text = f"{component.name}.resident={resident}"
-                    yield _Candidate(text=text, case=_observe(_with(plan, other), case, ground))
+                    yield _Candidate(text=text, case=_observe(plan.with_placement(other), case, ground))
         if now.mode is not Mode.RESIDENT:
             kept = Placement(component=component.name, mode=Mode.RESIDENT)
-            yield _Candidate(text=f"{component.name}.mode=resident", case=_observe(_with(plan, kept), case, ground))
+            other_case = _observe(plan.with_placement(kept), case, ground)
+            yield _Candidate(text=f"{component.name}.mode=resident", case=other_case)
     steps = ground.facts.workload.steps // _FEWER_STEPS
     if steps:
         shorter = replace(ground, facts=_shorten(ground.facts))
         yield _Candidate(
             text=f"{steps} steps instead of {ground.facts.workload.steps}", case=_observe(plan, case, shorter)
         )
-
-
-def _with(plan: Plan, placement: Placement) -> Plan:
-    placements = tuple(placement if item.component == placement.component else item for item in plan.placements)
-    return replace(plan, placements=placements)
 
 
 def _shorten(facts: ModelFacts) -> ModelFacts:

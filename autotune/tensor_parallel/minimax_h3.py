@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import math
 
-from autotune.catalog.minimax_h3 import count_packed_rows, count_video_rows
+from autotune.catalog.minimax_h3 import TILES_PER_PASS, count_packed_rows, count_video_rows
 from autotune.tensor_parallel.splits import ComponentSplit, ModelSplit, StackSplit, TileSplit
-from autotune.workload import Recipe, Workload
+from autotune.workload import Workload
 
 _BFLOAT16, _FLOAT32 = 2, 4
 _HIDDEN, _INNER, _FFN, _HEAD = 5376, 7168, 14336, 128
 _TIME = 2688
 _TEXT_HIDDEN, _TEXT_FFN, _TEXT_INNER, _TEXT_KEYS = 5120, 25600, 8192, 1024
 _VISION_HIDDEN = 1152
-_TILE_SIDE, _TILE_STEP = 256, 192
-_TILES_PER_PASS = {Recipe.DEFAULT: 64, Recipe.EXACT: 1}
+_TILE_SIDE_PX, _TILE_STEP_PX = 256, 192
 
 
 def _share_kept(kept: int, divided: int) -> float:
@@ -57,7 +56,7 @@ def _count_text_bytes(workload: Workload) -> int:
 def count_tiles(workload: Workload) -> int:
     """Tiles of one window: 256 pixels a side, neighbours sharing 64 at least."""
     sides = (workload.width, workload.height)
-    return math.prod(max(1, math.ceil((side - _TILE_SIDE) / _TILE_STEP) + 1) for side in sides)
+    return math.prod(max(1, math.ceil((side - _TILE_SIDE_PX) / _TILE_STEP_PX) + 1) for side in sides)
 
 
 _TRANSFORMER = ComponentSplit(
@@ -103,7 +102,7 @@ _TEXT_ENCODER = ComponentSplit(
 H3_SPLIT = ModelSplit(
     model="H3",
     divided={"transformer": _TRANSFORMER, "text_encoder": _TEXT_ENCODER},
-    tiled={"video_vae": TileSplit(tiles=count_tiles, tiles_per_pass=lambda workload: _TILES_PER_PASS[workload.recipe])},
+    tiled={"video_vae": TileSplit(tiles=count_tiles, tiles_per_pass=lambda workload: TILES_PER_PASS[workload.recipe])},
     whole=frozenset({"audio_vae"}),
     notes=(
         "each rank holds its share of every matrix product of the DiT and the text encoder, and norms, the vocabulary "
