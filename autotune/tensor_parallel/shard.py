@@ -90,7 +90,7 @@ def _has_own_times(facts: ModelFacts) -> bool:
     """Whether anything stands in seconds, which nobody can divide between ranks, instead of counted operations."""
     groups = [group for use in facts.work for group in use.groups]
     layers = (layer for group in groups for stack in group.layers.values() for layer in stack)
-    outside = (piece.outside for piece in (*facts.work, *groups))
+    outside = (*(use.outside for use in facts.work), *(group.outside for group in groups))
     return any(work.measured_s for work in (*layers, *outside))
 
 
