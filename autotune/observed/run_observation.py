@@ -119,9 +119,9 @@ def list_settings(log: ServerLog) -> tuple[str, ...]:
             knobs["lifetime"] = item.lifetimes[0] if item.lifetimes else None
         found += [f"{item.component}.{knob}={value}" for knob, value in knobs.items() if value is not None]
     for loaded in log.loaded:
-        is_told = loaded.on_device != loaded.on_host and (loaded.on_device or log.is_ready)
-        if is_told and log.find_streamed(loaded.component) is None:
-            found.append(f"{loaded.component}.mode={'resident' if loaded.on_device else 'component-offload'}")
+        mode = log.find_whole_mode(loaded.component)
+        if mode is not None:
+            found.append(f"{loaded.component}.mode={mode}")
     return tuple(found)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from runtime.errors import InputError
+from runtime.residency import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +133,18 @@ class ServerLog:
     def find_streamed(self, component: str) -> StreamedComponent | None:
         """``component`` as it was set up to stream; None where the log does not say that it was."""
         return next((item for item in self.streamed if item.component == component), None)
+
+    def find_whole_mode(self, component: str) -> Mode | None:
+        """How a component that does not stream is placed, by where it was loaded; None where that does not tell.
+
+        Weights that wait on the host may still be set up to stream, unless the server got past that.
+        """
+        loaded = next((item for item in self.loaded if item.component == component), None)
+        if loaded is None or loaded.on_device == loaded.on_host or self.find_streamed(component) is not None:
+            return None
+        if loaded.on_device:
+            return Mode.RESIDENT
+        return Mode.COMPONENT_OFFLOAD if self.is_ready else None
 
     @property
     def logs_pins(self) -> bool:

@@ -142,10 +142,9 @@ def describe_observed(log: ServerLog, component: str) -> str | None:
             ]
             parts += [*streamed.policies, *streamed.lifetimes] if streamed.resident else []
         return ", ".join(parts)
-    loaded = next((item for item in log.loaded if item.component == component), None)
-    # Weights that wait on the host may still be set up to stream, unless the server got past that.
-    if loaded is not None and loaded.on_device != loaded.on_host and (loaded.on_device or log.is_ready):
-        return str(Mode.RESIDENT if loaded.on_device else Mode.COMPONENT_OFFLOAD)
+    whole = log.find_whole_mode(component)
+    if whole is not None:
+        return str(whole)
     told = log.arguments.get("component_residency")
     mode = told.get(component) if isinstance(told, dict) else None
     return mode if isinstance(mode, str) and mode != str(Mode.LAYERWISE_OFFLOAD) else None
