@@ -15,6 +15,13 @@ def shared_cache(tmp_path_factory):
         yield
 
 
+@pytest.fixture(autouse=True)
+def undrawn_pages(request, monkeypatch):
+    """Pages take seconds to draw and every search writes one: they are drawn for the modules that look at them."""
+    if request.module.__name__.rpartition(".")[2] not in {"test_cli_report", "test_page_in_browser"}:
+        monkeypatch.setattr("reports.page.html.render_html", lambda _: "<!doctype html><title>not drawn</title>")
+
+
 @pytest.fixture
 def run_cli(monkeypatch, capsys):
     """Call ``autotune`` with arguments; returns exit code, standard output and standard error, 120 columns wide."""
