@@ -43,7 +43,6 @@ sample miss a little more."""
 
 _NOISE_STRENGTH = 4.0
 _LEAST_NOISE, _MOST_NOISE = 0.005, 0.5
-_NEAR_LIMIT_RATIO = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,12 @@ def calibrate_runs(
         raise InputError(_nothing_left(refused, only))
     first = fitted[0]
     setup = first.observation.setup
+    ranks = sorted({case.observation.setup.tp_size for case in fitted})
+    if len(ranks) > 1:
+        raise InputError(
+            f"the runs are of {' and '.join(map(str, ranks))} GPUs, whose links and compute differ: fit those of one "
+            "number with --only"
+        )
     device = built.devices[setup.device]
     if profile is not None and (profile.device.name, profile.facts.tp_size) != (setup.device, setup.tp_size):
         raise InputError(
