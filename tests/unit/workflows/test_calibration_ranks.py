@@ -21,5 +21,5 @@ def test_runs_of_different_numbers_of_gpus_are_not_fitted_together(monkeypatch):
     runs[1] = replace(runs[1], setup=replace(runs[1].setup, tp_size=2))
     built = BuiltCases(cases=tuple(Case(run, plan, ground) for run in runs), refused=(), devices={"toy": None})
     monkeypatch.setattr(calibration, "build_cases", lambda *_: built)
-    with pytest.raises(InputError, match="1 and 2 GPUs.*--only"):
+    with pytest.raises(InputError, match=r"1 and 2 GPUs.*--only"):
         calibration.calibrate_runs(ObservedRuns(observations=tuple(runs)), lambda *_: ground.facts)
