@@ -20,11 +20,12 @@ from autotune.workflows.target import target_of_profile
 COPY_BOUND = build_facts({"transformer": build_component(8, compute_ms=1.0, copy_ms=10.0, passes=50, is_dit=True)})
 COMPUTE_BOUND = build_facts({"transformer": build_component(8, compute_ms=10.0, copy_ms=1.0, passes=50, is_dit=True)})
 HALF_BYTES = 50_000
+TWO_LAYERS_BYTES = 21_000
 
 
-def plan_for(facts, sds, *, settings=SETTINGS, repeat_ratio=0.02, **options):
-    """A plan under half of the layers' bytes, and its document."""
-    target = replace(build_target(HALF_BYTES), uncertainty=build_uncertainty(sds, repeat_ratio=repeat_ratio))
+def plan_for(facts, sds, *, settings=SETTINGS, repeat_ratio=0.02, cap_bytes=HALF_BYTES, **options):
+    """A plan under ``cap_bytes``, and its document."""
+    target = replace(build_target(cap_bytes), uncertainty=build_uncertainty(sds, repeat_ratio=repeat_ratio))
     planned = make_plan(facts, target, settings, **options)
     profile = Profile(facts=facts, rates=target.rates, context_bytes=0, device=target.device)
     created = datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,6 +46,11 @@ def test_a_gain_that_noise_could_be_is_a_tie_and_the_default_knobs_stay():
     assert document.findings[0].startswith("Copies are hidden behind compute")
     assert "are a tie" in document.findings[0]
     assert "Keep the server's default knobs" in document.findings[0]
+
+
+def test_waits_that_no_placement_hides_are_not_called_hidden():
+    _, document = plan_for(COPY_BOUND, {"copy": 0.1}, cap_bytes=TWO_LAYERS_BYTES)
+    assert document.findings[0].startswith("No placement under this cap hides the")
 
 
 def test_a_gain_of_which_too_little_is_known_is_a_tie_that_says_what_to_measure():
