@@ -91,7 +91,7 @@ def build_cases(
             context_bytes=target.context_bytes,
             host=target.host_memory,
             engine=engine,
-            unseen_bytes=find_unseen_bytes(profile) if profile is not None and _is_of_device(profile, setup) else None,
+            unseen_bytes=find_unseen_bytes(profile) if profile is not None and is_of_device(profile, setup) else None,
         )
         for index, plan in plans.items():
             try:
@@ -119,7 +119,7 @@ def _note_forwards(run: Observation, forwards: Forwards) -> Observation:
 def _find_basis(setup: Setup, load_facts: LoadFacts, profile: Profile | None) -> tuple[ModelFacts, Target]:
     """Facts and target of one rank of a set-up."""
     host = HostWish(memory_bytes=setup.host_bytes, pins=setup.pins)
-    own = profile if profile is not None and _is_of_device(profile, setup) else None
+    own = profile if profile is not None and is_of_device(profile, setup) else None
     if own is not None and (own.facts.model.name, own.facts.variant, own.facts.workload) == (
         setup.model,
         setup.variant,
@@ -137,7 +137,7 @@ def _find_basis(setup: Setup, load_facts: LoadFacts, profile: Profile | None) ->
     return shard_facts(facts, setup.tp_size), replace(target, ranks=setup.tp_size)
 
 
-def _is_of_device(profile: Profile, setup: Setup) -> bool:
+def is_of_device(profile: Profile, setup: Setup) -> bool:
     """Whether the rates of ``profile`` are those of one rank of ``setup``."""
     return (profile.device.name, profile.facts.tp_size) == (setup.device, setup.tp_size)
 

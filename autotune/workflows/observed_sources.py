@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,6 +51,11 @@ class _Source:
     files: tuple[Path, ...]
     settings: tuple[str, ...] = ()
 
+    @property
+    def figures(self) -> Path:
+        """The file that the figures come from: the dump where there is one."""
+        return next((path for path in self.files if path.suffix.casefold() in _DUMPS), self.files[0])
+
 
 def read_observed(sources: Sequence[str], wish: RunWish) -> ObservedRuns:
     """Everything that ``sources`` hold about the model of ``wish``; runs on another device are refused.
@@ -59,13 +66,32 @@ def read_observed(sources: Sequence[str], wish: RunWish) -> ObservedRuns:
         wish: what logs and dumps do not say.
 
     Raises:
-        InputError: a file that cannot be read or is of no known kind.
+        InputError: a file that cannot be read, is of no known kind, or gives its figures twice.
     """
     runs = ObservedRuns()
-    for text in sources:
-        source = _split(text)
+    split = [_split(text) for text in sources]
+    _refuse_repeated(split)
+    for source in split:
         runs += _read_table(source, wish) if source.files[0].suffix.casefold() in _TABLES else _read_run(source, wish)
-    return _keep_device(runs, wish.device)
+    return _keep_device(_tell_apart(runs), wish.device)
+
+
+def _refuse_repeated(sources: Sequence[_Source]) -> None:
+    """A file whose figures are read twice would count as two runs; a log may stand beside the dump of each request."""
+    counts = Counter(os.path.realpath(source.figures) for source in sources)
+    if repeated := [source.figures for source in sources if counts[os.path.realpath(source.figures)] > 1]:
+        raise InputError(f"--observed {as_text(repeated[0])} is given more than once: give every run once")
+
+
+def _tell_apart(runs: ObservedRuns) -> ObservedRuns:
+    """Runs that share a name with the place where each stands added to it."""
+    counts = Counter(run.name for run in runs.observations)
+    return replace(
+        runs,
+        observations=tuple(
+            replace(run, name=f"{run.name} ({run.where})") if counts[run.name] > 1 else run for run in runs.observations
+        ),
+    )
 
 
 def _split(text: str) -> _Source:

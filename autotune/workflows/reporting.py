@@ -33,10 +33,10 @@ def choose_format(typed: ReportFormat | None, out: Path | None) -> ReportFormat:
 
 
 def write_report(data: RunData, path: Path, form: ReportFormat) -> None:
-    """Write the report on ``data``; an existing file is replaced whole or not at all.
+    """Write the report on ``data``; an existing file is replaced whole or not at all, and only if named as a report.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: the file cannot be written, or may hold something else.
     """
     # Drawing takes a library that is a second in the loading, and most commands draw nothing.
     from reports.page.html import render_html  # noqa: PLC0415
@@ -45,6 +45,10 @@ def write_report(data: RunData, path: Path, form: ReportFormat) -> None:
 
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is no file: name a file to write or to replace with --out")
+    if path.exists() and path.suffix.casefold().removeprefix(".") not in set(ReportFormat):
+        raise InputError(
+            f"{path} is there already, and by its name no report (.html, .md, .pdf): name another file with --out"
+        )
     if form is ReportFormat.PDF:
         save_pdf(data, path)
         return

@@ -52,7 +52,8 @@ def read_side(path: Path, name: str) -> tuple[Side, tuple[Gap, ...]]:
         raise InputError(f"{as_text(path)} is a measured profile: compare two with autotune profile diff")
     if not path.exists():
         raise InputError(f"{as_text(path)} is not there: {_WHAT}")
-    raise InputError(f"{as_text(path)} is nothing that can be compared (format {form!r}): {_WHAT}")
+    said = "it says no format" if form is None else f"its format is {form!r}"
+    raise InputError(f"{as_text(path)} is nothing that can be compared ({said}): {_WHAT}")
 
 
 _WHAT = "name run folders, plan.json, profile.json or measurement.json"

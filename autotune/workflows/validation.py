@@ -27,7 +27,7 @@ from autotune.hardware import find_device
 from autotune.observed.observation import ObservedRuns, Reason, Refused
 from autotune.profile import Profile
 from autotune.uncertainty import Uncertainty
-from autotune.workflows.observed_runs import BuiltCases, LoadFacts, build_cases
+from autotune.workflows.observed_runs import BuiltCases, LoadFacts, build_cases, is_of_device
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InputError
 
@@ -105,8 +105,13 @@ def validate_runs(
         notify: told of each step.
 
     Raises:
-        InputError: nothing can be compared.
+        InputError: nothing can be compared, or no run is of the device of ``profile``.
     """
+    if profile is not None and not any(is_of_device(profile, run.setup) for run in runs.observations):
+        raise InputError(
+            f"--profile is of {profile.facts.tp_size} x {profile.device.name}, and no run in the table is: give a "
+            "profile of their card, or none"
+        )
     notify("reading models")
     built = build_cases(runs.observations, load_facts, profile, engine)
     if not built.cases:

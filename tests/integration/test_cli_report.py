@@ -96,6 +96,15 @@ def test_what_is_no_run_folder_is_refused(run_folder, run_cli, tmp_path, place):
     assert "name a run folder, which autotune search or autotune run has written" in err
 
 
+@pytest.mark.parametrize("options", [(), ("--format", "md")])
+def test_a_report_is_not_written_over_what_is_no_report(run_folder, run_cli, options):
+    plan = run_folder / "plan.json"
+    before = plan.read_bytes()
+    code, _, err = run_cli("report", run_folder, "--out", plan, *options)
+    assert (code, "no report" in err) == (2, True)
+    assert plan.read_bytes() == before
+
+
 def test_a_report_is_not_written_over_a_folder_or_into_nothing(run_folder, run_cli, tmp_path):
     code, _, err = run_cli("report", run_folder, "--out", tmp_path)
     assert (code, "is no file" in err) == (2, True)

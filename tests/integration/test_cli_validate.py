@@ -1,9 +1,14 @@
 """``autotune validate``: what it prints and writes, and hostile input."""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
+from builders import build_component, build_facts
+from planning_builders import build_target
+
+from autotune.profile import Profile, encode_profile
 
 HEAD = (
     "id,source,date,gpu,vram_gib,model,component,layers,weight_bytes,workload,steps,prefetch,resident,policy,pin,"
@@ -98,6 +103,16 @@ def test_validation_is_replaced_only_on_request(run_cli, write_table, tmp_path):
     assert run_cli("validate", "--against", table, "--out", folder)[0] == 0
     assert run_cli("validate", "--against", table, "--out", folder)[0] == 2
     assert run_cli("validate", "--against", table, "--out", folder, "--overwrite")[0] == 0
+
+
+def test_a_profile_of_a_card_that_no_run_is_of_is_refused(run_cli, write_table, tmp_path):
+    path = tmp_path / "profile.json"
+    facts, target = build_facts({"transformer": build_component(2, is_dit=True)}), build_target(50_000)
+    device = replace(target.device, name="rtx-5090")
+    path.write_bytes(encode_profile(Profile(facts=facts, rates=target.rates, context_bytes=0, device=device)))
+    options = ("--profile", path, "--out", tmp_path / "out")
+    code, _, err = run_cli("validate", "--against", write_table("streamed"), *options)
+    assert (code, "--profile is of 1 x rtx-5090" in err) == (2, True)
 
 
 def test_damaged_profile_and_unknown_engine_are_refused(run_cli, write_table, tmp_path):

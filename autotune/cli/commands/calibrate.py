@@ -13,7 +13,7 @@ from autotune.cli import options as opt
 from autotune.cli.console import print_error, print_json, print_lines, print_table, show_steps
 from autotune.fidelity.report import CalibrationReport
 from autotune.hardware import find_device
-from autotune.profile import load_profile
+from autotune.profile import FORMAT, load_profile
 from autotune.workflows.calibration import calibrate_runs
 from autotune.workflows.inputs import build_workload
 from autotune.workflows.observed_sources import RunWish, read_observed
@@ -28,7 +28,9 @@ from reports.calibration import (
     refused_table,
     residual_table,
 )
+from runtime.documents import read_format
 from runtime.engines.registry import DEFAULT_ENGINE
+from runtime.errors import InputError
 
 
 def calibrate(  # noqa: PLR0913 - one parameter per option
@@ -62,6 +64,11 @@ def calibrate(  # noqa: PLR0913 - one parameter per option
     json: opt.JsonOption = False,
 ) -> None:
     """Fit link rate, compute, overheads and base memory to observed runs, and write the profile that follows."""
+    names = [name.strip() for text in only or [] for name in text.split(",") if name.strip()]
+    if only and not names:
+        raise InputError("--only names no run: give names as the table of fitted runs has them, or leave it out")
+    if out is not None:
+        _check_out(out, profile)
     entry = find_model(model)
     shape: dict[str, Any] = {
         "width": width,
@@ -85,18 +92,27 @@ def calibrate(  # noqa: PLR0913 - one parameter per option
         report = calibrate_runs(
             runs,
             lambda name, request, variant: load_model_facts(name, request, variant, progress=progress.notify),
-            only=[name.strip() for text in only or [] for name in text.split(",") if name.strip()],
+            only=names,
             workload=wish.workload if any(value is not None for value in shape.values()) else None,
             profile=load_profile(profile) if profile is not None else None,
             engine=engine,
             notify=progress.notify,
         )
     path = out or Path(f"calibrated-{entry.name}-{report.device.name}.json")
+    _check_out(path, profile)
     write_json(path, report.profile)
     if json:
         print_json(_as_json(report, path))
     else:
         _show(report, path)
+
+
+def _check_out(path: Path, profile: Path | None) -> None:
+    """Refuse to write over anything but a profile that was not read."""
+    if profile is not None and path.resolve() == profile.resolve():
+        raise InputError(f"{path} is the profile that --profile reads: name another file with --out")
+    if path.is_file() and read_format(path) != FORMAT:
+        raise InputError(f"{path} is there already and holds no profile: name another file with --out")
 
 
 def _as_json(report: CalibrationReport, path: Path) -> dict[str, Any]:
