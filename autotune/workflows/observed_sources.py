@@ -52,6 +52,10 @@ class _Source:
     settings: tuple[str, ...] = ()
 
     @property
+    def is_table(self) -> bool:
+        return self.files[0].suffix.casefold() in _TABLES
+
+    @property
     def figures(self) -> Path:
         """The file that the figures come from: the dump where there is one."""
         return next((path for path in self.files if path.suffix.casefold() in _DUMPS), self.files[0])
@@ -66,13 +70,19 @@ def read_observed(sources: Sequence[str], wish: RunWish) -> ObservedRuns:
         wish: what logs and dumps do not say.
 
     Raises:
-        InputError: a file that cannot be read, is of no known kind, or gives its figures twice.
+        InputError: a file that cannot be read, is of no known kind, or gives its figures twice; ranks or a host
+            are wished for tables, which say these themselves.
     """
     runs = ObservedRuns()
     split = [_split(text) for text in sources]
     _refuse_repeated(split)
+    if all(source.is_table for source in split) and (wish.tp_size > 1 or wish.host_bytes is not None):
+        raise InputError(
+            "--tp-size and --host-memory are about logs and dumps, and only tables are given: say it in the table, in "
+            "the columns tp_size and host_memory"
+        )
     for source in split:
-        runs += _read_table(source, wish) if source.files[0].suffix.casefold() in _TABLES else _read_run(source, wish)
+        runs += _read_table(source, wish) if source.is_table else _read_run(source, wish)
     return _keep_device(_tell_apart(runs), wish.device)
 
 

@@ -48,7 +48,9 @@ def calibrate(  # noqa: PLR0913 - one parameter per option
         list[str] | None,
         typer.Option("--only", help="Fit these runs, by name, and compare the others; once each or with commas."),
     ] = None,
-    device: opt.DeviceOption = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="Preset of the card that the runs are of; see `autotune devices`.")
+    ] = None,
     profile: opt.ProfileOption = None,
     host_memory: opt.HostOption = None,
     tp_size: opt.TpSizeOption = None,
