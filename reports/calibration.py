@@ -16,6 +16,7 @@ from reports.tables import Table
 from runtime.plan_document import DeviceSummary
 from runtime.units import GIB, format_gib, format_percent, format_seconds, format_signed
 
+_MOST_NAMES = 4
 _RATE_NAMES = {
     "copy": ("copies from pinned memory", "pinned_bytes_per_s"),
     "pageable": ("copies from pageable memory", "pageable_bytes_per_s"),
@@ -188,10 +189,18 @@ def describe_next_run(item: NextRun) -> str:
 
 
 def refused_table(refused: Sequence[Refused]) -> Table:
-    """What could not be used, and why."""
+    """What could not be used, and why; runs that share a reason share a line."""
+    groups: dict[str, list[Refused]] = {}
+    for row in refused:
+        groups.setdefault(f"{row.reason}: {row.text}", []).append(row)
     return Table(
         title="Not used",
-        columns=("run", "where", "why"),
-        rows=tuple((row.name, row.where, f"{row.reason}: {row.text}") for row in refused),
-        foldable=frozenset({"why", "where"}),
+        columns=("runs", "where", "why"),
+        rows=tuple((_shorten([row.name for row in rows]), rows[0].where, why) for why, rows in groups.items()),
+        foldable=frozenset({"runs", "where", "why"}),
     )
+
+
+def _shorten(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return f"{', '.join(names[:_MOST_NAMES])} and {more} more" if more > 0 else ", ".join(names)

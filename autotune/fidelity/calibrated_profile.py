@@ -20,8 +20,8 @@ CALIBRATED = "calibrated"
 COMPUTE_RATIO, ACTIVATIONS_RATIO = "compute_ratio", "activations_ratio"
 """Figures of a calibrated device, one per component: ``compute_ratio.transformer``."""
 
-BASE_FIGURE = "base_bytes"
-"""Figure of a calibrated device: what of ``context_bytes`` was fitted. Torch counts it, and not the context itself."""
+UNSEEN_FIGURE = "unseen_bytes"
+"""Figure of a calibrated device: what of ``context_bytes`` torch does not count, which is all that was not fitted."""
 
 _RATES_OF_FACTORS = {
     "copy": ("pinned_bytes_per_s", "d2h_pinned_bytes_per_s"),
@@ -47,11 +47,12 @@ def build_calibrated_profile(base: Profile, calibration: Calibration, runs: Sequ
     facts = _calibrate_facts(base.facts, rates, calibration)
     context_bytes = change_context(base.context_bytes, values)
     figures = {**_calibrate_rates(base.device, rates, determined, source), **_list_ratios(calibration, source)}
+    base_source = figures["context_bytes"].source
     is_base_known = "base_bytes" in determined
-    besides = f"{source}, with all that the server keeps beside" if is_base_known else figures["context_bytes"].source
+    besides = f"{source}, with all that the server keeps beside" if is_base_known else base_source
     figures["context_bytes"] = Figure(value=float(context_bytes), unit="bytes", source=besides)
-    base_bytes = context_bytes - find_unseen_bytes(base)
-    figures[BASE_FIGURE] = Figure(value=float(base_bytes), unit="bytes", source=source if is_base_known else _FOLLOWED)
+    unseen_bytes = min(find_unseen_bytes(base), context_bytes)
+    figures[UNSEEN_FIGURE] = Figure(value=float(unseen_bytes), unit="bytes", source=base_source)
     measured = tuple(name for name in base.device.measured if not figures[name].source.startswith(CALIBRATED))
     return replace(
         base,
@@ -64,9 +65,9 @@ def build_calibrated_profile(base: Profile, calibration: Calibration, runs: Sequ
 
 
 def find_unseen_bytes(profile: Profile) -> int:
-    """What of ``context_bytes`` torch does not count: all that no calibration added to it."""
-    fitted = profile.device.figures.get(BASE_FIGURE)
-    return profile.context_bytes - (round(fitted.value) if fitted is not None else 0)
+    """What of the ``context_bytes`` of ``profile`` torch does not count: all that no calibration added."""
+    figure = profile.device.figures.get(UNSEEN_FIGURE)
+    return profile.context_bytes if figure is None else round(figure.value)
 
 
 def describe_runs(runs: Sequence[str]) -> str:

@@ -108,12 +108,15 @@ def _choose_walkers(problem: Problem, posterior: Posterior, draws: Matrix, rando
 
 
 def _settle(posterior: Posterior, walkers: Matrix, steps: int, random: np.random.Generator) -> Matrix:
-    """Where the ensemble is after ``steps``; walkers that are still where next to nothing is join others."""
+    """Where the ensemble is after ``steps``; walkers that are still where next to nothing is join others.
+
+    At most half of them: walkers at one place have no differences to step along.
+    """
     found = sample_ensemble(posterior.log_density, walkers, steps, random)[-1]
     scores = posterior.log_density(found)
-    lost = scores < scores.max() - _LOST
+    lost = scores < min(scores.max() - _LOST, float(np.median(scores)))
     found[lost] = found[random.choice(np.flatnonzero(~lost), size=int(lost.sum()))]
-    return found
+    return np.asarray(found, dtype=np.float64)
 
 
 def _refine(

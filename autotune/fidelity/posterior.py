@@ -26,6 +26,9 @@ BAD_RATIO = 15.0
 BAD_SHARE = 0.08
 """Share of bad observations that is expected before any is seen."""
 
+MOST_REPEATS = 6
+"""As many repeats of one figure are independent pieces of evidence for what it depends on; more are not."""
+
 LEAST_TO_DOUBT = 4
 """With fewer observations none is doubted: nothing says which one is off."""
 
@@ -61,6 +64,14 @@ class Problem:
     least_noise: float
 
     @property
+    def shares(self) -> Vector:
+        """How many observations each one counts for: repeats beyond ``MOST_REPEATS`` share what that many say.
+
+        They tell how runs scatter, and do not make what is simplified in the prediction any smaller.
+        """
+        return np.minimum(1.0, MOST_REPEATS / np.bincount(self.which)[self.which])
+
+    @property
     def bad_share(self) -> float:
         """Share of bad observations before any is seen."""
         return BAD_SHARE if len(self.observed) >= LEAST_TO_DOUBT else 0.0
@@ -83,6 +94,7 @@ class Posterior:
         self._problem = problem
         self._evaluate = evaluate
         self._precision = np.linalg.inv(problem.prior)
+        self._shares = problem.shares
 
     def log_density(self, points: Matrix) -> Vector:
         """Logarithm of the posterior of factors and log sigma in rows, up to a constant."""
@@ -92,7 +104,7 @@ class Posterior:
         prior -= problem.noise_strength * (log_noise + 0.5 * (problem.noise / noise) ** 2)
         good, bad = self.log_likelihoods(points)
         outside = ((factors < 0) & (problem.is_positive > 0)).any(axis=1) | (noise < problem.least_noise)
-        return np.where(outside, -np.inf, prior + np.logaddexp(good, bad).sum(axis=1))
+        return np.where(outside, -np.inf, prior + np.logaddexp(good, bad) @ self._shares)
 
     def log_likelihoods(self, points: Matrix) -> tuple[Matrix, Matrix]:
         """Logarithms of how probable each observation is as a good and as a bad one, one common constant left out."""

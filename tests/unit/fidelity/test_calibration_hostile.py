@@ -65,11 +65,11 @@ def test_many_rows_of_one_setting_are_fitted_like_their_mean():
     request = RUNS[0].observation.latencies[0]
     rows = [
         with_figures(RUNS[0], latencies=(replace(request, seconds=request.seconds * np.exp(random.normal(0, 0.03))),))
-        for _ in range(10_000)
+        for _ in range(2000)
     ]
     found = calibrate(rows, PRIOR)
-    assert found.noise_ratio == pytest.approx(0.03, rel=0.05)
-    assert found.residuals[0].after == pytest.approx(request.seconds, rel=0.01)
+    assert found.noise_ratio == pytest.approx(0.03, rel=0.15)
+    assert found.residuals[0].after == pytest.approx(request.seconds, rel=0.02)
 
 
 def test_moved_components_tell_the_rate_of_copies():
