@@ -153,7 +153,7 @@ def with_figures(case, *, latencies=None, peak=None, **changes):
 
 
 def draw_trial(seed, *, noise_ratio=0.03, outlier_share=0.1):
-    """Runs of every plan at two lengths of request; times scatter, and one in ten is far off."""
+    """Two runs of every plan; figures scatter, and one in ten is far off."""
     random = np.random.default_rng(seed)
     prior = build_prior()
     hidden = draw_hidden(random, prior)
@@ -164,10 +164,10 @@ def draw_trial(seed, *, noise_ratio=0.03, outlier_share=0.1):
             math.exp(random.choice([-1, 1]) * random.uniform(0.3, 1.0)) if is_bad else 1.0
         )
 
-    grounds = (build_ground(8), build_ground(3))
+    ground = build_ground()
     cases = tuple(
-        observe(plan, ground, hidden, f"run {index}.{ground.facts.workload.steps}", noise=noise)
-        for ground in grounds
+        observe(plan, ground, hidden, f"run {index}, {repeat}", noise=noise)
+        for repeat in ("once", "again")
         for index, plan in enumerate(PLANS)
     )
     return Trial(cases=cases, hidden=hidden)

@@ -1,8 +1,8 @@
 """Hidden factors are recovered from noisy runs with outliers: 200 seeded trials of a toy.
 
-Every trial draws all factors from their prior, predicts 12 runs with them, scatters each figure by 3 %, and puts one
-figure in ten off by a third to almost three times. It succeeds when every hidden factor, nine in all, lies within the
-interval that the calibration states for it.
+Every trial draws all factors from their prior, predicts two runs of each of six plans, scatters each figure by 3 %, and
+puts one figure in ten off by a third to almost three times. It succeeds when every hidden factor, nine in all, lies
+within the interval that the calibration states for it.
 
 The claim is about all 200: at most 10 may miss. It is tested in two halves of at most 5 each, so that two workers share
 them; both together imply the claim. Intervals hold with 98 %, so a half has more than 5 misses by bad luck with 1.5 %
@@ -34,7 +34,7 @@ def test_hidden_factors_lie_within_their_intervals_in_95_percent_of_200_trials(f
     assert len(missed) <= MOST_MISSES, missed
     # Wide intervals would hold anything: these figures are in plain sight, and must come out.
     assert min(determined["copy"], determined["compute.transformer"]) >= 95
-    assert min(determined["compute.vae"], determined["pass_s"], determined["activations.transformer"]) >= 75
+    assert min(determined["pass_s"], determined["activations.transformer"]) >= 75
 
 
 def test_trials_are_as_noisy_as_the_claim_says():
