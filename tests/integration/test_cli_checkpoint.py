@@ -9,7 +9,7 @@ from autotune.checkpoint.facts import load_checkpoint_facts
 from autotune.workflows.inputs import find_checkpoint
 from runtime.plan_document import load_plan
 
-QUICK = ("--vram-cap", "24GiB", "--device", "rtx-4090", "--trials", "0", "--max-prefetch", "1")
+QUICK = ("--vram-cap", "24GiB", "--device", "rtx-4090", "--trials", "0", "--max-prefetch", "1", "--no-advice")
 
 
 @pytest.fixture(scope="module")

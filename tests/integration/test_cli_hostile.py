@@ -14,6 +14,7 @@ def saved_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "run"
     with pytest.MonkeyPatch.context() as patch:
         arguments = ["search", "--model", "Qwen-Image", "--device", "rtx-4090", "--trials", "0", "--max-prefetch", "1"]
+        arguments += ["--no-advice"]
         patch.setattr("sys.argv", ["autotune", *arguments, "--out", str(folder)])
         from autotune.cli import main  # noqa: PLC0415 - after the arguments are in place
 
@@ -25,7 +26,7 @@ def saved_run(tmp_path_factory):
 def plan_from(run_cli, profile, tmp_path, *arguments):
     path = tmp_path / "profile.json"
     path.write_text(json.dumps(profile))
-    return run_cli("search", "--profile", path, "--trials", "0", "--max-prefetch", "1", *arguments)
+    return run_cli("search", "--profile", path, "--trials", "0", "--max-prefetch", "1", "--no-advice", *arguments)
 
 
 def with_change(document, keys, value):

@@ -123,8 +123,9 @@ def test_a_finished_run_is_not_overwritten_unless_asked(h3_run, run_cli):
 
 def test_a_host_too_small_for_all_pins_says_what_waits_where(run_cli, tmp_path):
     code, out, _ = run_cli(
-        "search", "--vram-cap", "24GiB", "--host-memory", "64GB", "--trials", "0", "--out", tmp_path / "small"
-    )
+        "search", "--vram-cap", "24GiB", "--host-memory", "64GB", "--trials", "0", "--no-advice", "--out",
+        tmp_path / "small",
+    )  # fmt: skip
     assert code == 0
     assert "Pinned host memory does not hold every layer" in " ".join(out.split())
 
@@ -134,7 +135,7 @@ def test_a_host_too_small_for_all_pins_says_what_waits_where(run_cli, tmp_path):
 def test_every_cap_gives_a_plan_or_a_clear_answer(model, cap, run_cli, tmp_path):
     code, out, err = run_cli(
         "search", "--model", model, "--vram-cap", f"{cap}GiB", "--device", "b200", "--trials", "0", "--max-prefetch",
-        "2", "--out", tmp_path / "run",
+        "2", "--no-advice", "--out", tmp_path / "run",
     )  # fmt: skip
     assert code in {0, 3}
     if code == 0:
