@@ -17,7 +17,7 @@ from autotune.workflows.target import resolve_target
 
 GB, GIB = 10**9, 2**30
 CAPS_GIB = (8, 12, 16, 24, 32, 48, 80)
-HOSTS_GB = (32, 64, 128)
+HOSTS_GB = (32, 128)
 
 
 @pytest.mark.parametrize("host_gb", HOSTS_GB)

@@ -131,7 +131,7 @@ def test_a_host_too_small_for_all_pins_says_what_waits_where(run_cli, tmp_path):
 
 
 @pytest.mark.parametrize("model", ["H3", "Qwen-Image", "FLUX.1-dev"])
-@pytest.mark.parametrize("cap", [6, 8, 12, 16, 24, 32, 48, 64, 96])
+@pytest.mark.parametrize("cap", [6, 12, 16, 24, 48, 96])
 def test_every_cap_gives_a_plan_or_a_clear_answer(model, cap, run_cli, tmp_path):
     code, out, err = run_cli(
         "search", "--model", model, "--vram-cap", f"{cap}GiB", "--device", "b200", "--trials", "0", "--max-prefetch",
