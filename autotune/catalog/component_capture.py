@@ -21,7 +21,7 @@ from runtime.model_spec import ComponentSpec, ModelSpec, PassGroup, RequestSpec,
 OUTPUT_BYTES_PER_VALUE = torch.float32.itemsize
 """Decoded frames stay on the device as float32 until the request ends."""
 
-# Reserved while the Qwen-Image VAE decodes on an RTX 4090, over the graph's own peak, both without the weights' 0.24 GiB:
+# Reserved while the Qwen-Image VAE decodes on an RTX 4090, over the graph's own peak, both without 0.24 GiB of weights:
 # 7.95 / 6.45 GiB at 1280 pixels, 20.56 / 16.51 at 2048 (public_measurements.csv, PM304 and PM306).
 IMAGE_VAE_RESERVED_RATIO = 1.245
 

@@ -124,7 +124,8 @@ def _describe(stacks: Sequence[StackStalls], stalls: Sequence[LayerStall], total
     longest = max((item for item in stalls if item.layer is not None), key=lambda item: item.stall_s)
     text = f"Compute waits {format_seconds(total_s)} a request"
     if longest.stall_s >= 0.5 * total_s:
-        return f"{text}, {_describe_share(longest.stall_s / total_s)} of it for layer {longest.layer} of {longest.component}"
+        share = _describe_share(longest.stall_s / total_s)
+        return f"{text}, {share} of it for layer {longest.layer} of {longest.component}"
     first = stacks[0]
     share = _describe_share(first.total_s / total_s)
     count = len(first.stall_s)
