@@ -17,7 +17,7 @@ from runtime.engines.host_rules import PlanHosting, always_pins, host_plan, neve
 from runtime.engines.registry import Engine
 from runtime.hosting import COPY_RESERVE_BYTES, HostMemory
 from runtime.plan import Placement, Plan
-from runtime.plan_document import PhasePrediction
+from runtime.prediction import PhasePrediction
 from runtime.program import Op, Program, RequestProgram, Segment, UseProgram
 
 _RUN = int(Op.RUN)

@@ -14,7 +14,7 @@ from autotune.rates import Rates
 from autotune.uncertainty import Uncertainty
 from runtime.documents import DocumentKind
 from runtime.errors import ProfileError
-from runtime.plan_document import DeviceSummary
+from runtime.target_summary import DeviceSummary
 from runtime.units import MAX_BYTES
 
 FORMAT = "layerstream-profile"

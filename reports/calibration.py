@@ -7,43 +7,24 @@ from collections.abc import Callable, Sequence
 
 from autotune.fidelity.calibrated_profile import describe_runs
 from autotune.fidelity.calibration import CONFIDENCE, Calibration, FittedFactor
+from autotune.fidelity.causes import describe_factor
 from autotune.fidelity.forecast import FORECAST_RATIO, Forecasts, Range
 from autotune.fidelity.next_run import NextRun
 from autotune.fidelity.report import CalibrationReport, HeldOut
 from autotune.observed.observation import Refused
-from autotune.uncertainty import ACTIVATIONS_PREFIX, COMPUTE_PREFIX, is_logarithmic
+from autotune.uncertainty import is_added_time, is_logarithmic
 from reports.tables import Table
-from runtime.plan_document import DeviceSummary
+from runtime.target_summary import DeviceSummary
 from runtime.units import GIB, format_gib, format_percent, format_seconds, format_signed
 
 _MOST_NAMES = 4
-_RATE_NAMES = {
-    "copy": ("copies from pinned memory", "pinned_bytes_per_s"),
-    "pageable": ("copies from pageable memory", "pageable_bytes_per_s"),
-    "disk": ("reads from disk", "disk_bytes_per_s"),
-}
-_ADDED_NAMES = {
-    "pass_s": "each pass, besides its layers",
-    "use_s": "each use, besides all else",
-    "base_bytes": "device memory besides what is counted",
-}
-
-
-def name_factor(name: str) -> str:
-    """A factor in words."""
-    if name in _RATE_NAMES:
-        return _RATE_NAMES[name][0]
-    if name.startswith(COMPUTE_PREFIX):
-        return f"compute of {name.removeprefix(COMPUTE_PREFIX)}"
-    if name.startswith(ACTIVATIONS_PREFIX):
-        return f"activations of {name.removeprefix(ACTIVATIONS_PREFIX)}"
-    return _ADDED_NAMES[name]
+_RATES = {"copy": "pinned_bytes_per_s", "pageable": "pageable_bytes_per_s", "disk": "disk_bytes_per_s"}
 
 
 def factor_table(calibration: Calibration, device: DeviceSummary) -> Table:
     """Every fitted figure before and after, with its interval."""
     rows = [
-        (name_factor(factor.name), *_describe_values(factor, device), "yes" if factor.is_determined else "no")
+        (describe_factor(factor.name), *_describe_values(factor, device), "yes" if factor.is_determined else "no")
         for factor in calibration.factors
     ]
     return Table(
@@ -58,8 +39,8 @@ def factor_table(calibration: Calibration, device: DeviceSummary) -> Table:
 def _describe_values(factor: FittedFactor, device: DeviceSummary) -> tuple[str, str, str, str]:
     """Before, fitted and both ends of the interval, in the unit that people know the figure by."""
     name, ends = factor.name, (0.0, factor.value, factor.low, factor.high)
-    if name in _RATE_NAMES:
-        rate = device.figures[_RATE_NAMES[name][1]].value / 1e9
+    if name in _RATES:
+        rate = device.figures[_RATES[name]].value / 1e9
         ends = (0.0, factor.value, factor.high, factor.low)  # the factor is of seconds a byte: the longer, the slower
         return _each(lambda value: f"{rate / math.exp(value):.1f} GB/s", ends)
     if is_logarithmic(name):
@@ -158,7 +139,7 @@ def describe_floor(forecasts: Forecasts) -> str:
 def list_sentences(report: CalibrationReport) -> list[str]:
     """What the calibration means, the most important first."""
     fit = report.calibration
-    determined = [name_factor(factor.name) for factor in fit.factors if factor.is_determined]
+    determined = [describe_factor(factor.name) for factor in fit.factors if factor.is_determined]
     sentences = [
         f"Fitted to {describe_runs([run.name for run in report.runs])} on {report.device.title}, simulated as "
         f"{report.engine}: these determine {join_words(determined) or 'nothing'}"
@@ -180,12 +161,18 @@ def join_words(words: Sequence[str]) -> str:
 
 def describe_next_run(item: NextRun) -> str:
     """What the runs leave open, and what would settle it."""
-    name = name_factor(item.factor)
+    name, now = describe_factor(item.factor), _describe_sd(item.factor, item.sd)
     if not item.run:
-        return f"Not determined: {name}; none of the runs looked at would settle it alone, so the estimate stays"
-    return (
-        f"Not determined: {name}; a run like {item.like} with {item.run} would (to {item.sd_then / item.sd:.0%} of now)"
-    )
+        return f"Not determined: {name} ({now}); none of the runs looked at would settle it alone"
+    then = _describe_sd(item.factor, item.sd_then)
+    return f"Not determined: {name} ({now}); a run like {item.like} with {item.run} would narrow it to {then}"
+
+
+def _describe_sd(name: str, sd: float) -> str:
+    """A standard deviation of a factor, in the unit that people know it by."""
+    if is_added_time(name):
+        return f"± {format_seconds(sd)}"
+    return f"± {format_percent(math.expm1(sd)) if is_logarithmic(name) else format_gib(sd)}"
 
 
 def refused_table(refused: Sequence[Refused]) -> Table:

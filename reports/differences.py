@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.plan_document import Prediction, is_tie
+from runtime.plan_document import is_tie
+from runtime.prediction import Prediction
 from runtime.units import format_gib, format_percent, format_seconds
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from reports.differences import describe_latency, describe_peak, describe_spread
 from reports.tables import Table
-from runtime.plan_document import PlanDocument, Prediction, is_estimate
+from runtime.plan_document import PlanDocument
+from runtime.prediction import Prediction, is_estimate
 from runtime.units import format_gib, format_seconds
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reports.tables import Table
-from runtime.plan_document import Prediction
+from runtime.prediction import Prediction
 from runtime.units import format_seconds
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from reports.differences import difference_cell
 from runtime.model_spec import ComponentSpec
 from runtime.plan import Placement
-from runtime.plan_document import PlanDocument, Prediction, UsePrediction
+from runtime.plan_document import PlanDocument
+from runtime.prediction import Prediction, UsePrediction
 from runtime.residency import Mode
 from runtime.units import GIB, format_gib, format_percent, format_seconds
 

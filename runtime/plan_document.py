@@ -12,297 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from runtime.document_checks import check_bytes, check_times
 from runtime.documents import DocumentKind, encode_document, replace_file
 from runtime.errors import PlanError, UnsupportedError
 from runtime.model_spec import ModelSpec, RequestSpec
 from runtime.plan import Plan
-from runtime.units import MAX_BYTES
+from runtime.prediction import Prediction
+from runtime.target_summary import CapSummary, DeviceSummary, HostSummary
 
 FORMAT = "layerstream-plan"
 VERSION = 1
 
 
-def _check_bytes(name: str, size_bytes: int) -> None:
-    if not 0 <= size_bytes <= 1024 * MAX_BYTES:
-        raise PlanError(f"{name} is {size_bytes} bytes, which nothing takes")
-
-
-def _check_times(owner: str, **times_s: float) -> None:
-    for name, time_s in times_s.items():
-        if not (math.isfinite(time_s) and time_s >= 0):
-            raise PlanError(f"{owner}: {name} is {time_s}; a time is finite and not negative")
-
-
 def is_tie(difference_s: float, difference_sd_s: float) -> bool:
     """Whether nobody can say which of two plans is faster: they differ by at most one standard deviation of that."""
     return abs(difference_s) <= difference_sd_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """One figure that a prediction rests on: its value, the unit, and where it comes from."""
-
-    value: float
-    unit: str
-    source: str
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.value) and self.value >= 0):
-            raise PlanError(f"a figure in {self.unit} is {self.value}: it is finite and not negative")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceSummary:
-    """The device that was planned for.
-
-    Attributes:
-        name: preset name.
-        title: what people call it.
-        origin: how it was chosen, one sentence.
-        memory_bytes, usable_vram_bytes: what the card has, and what one process can use of it.
-        figures: every rate and constant that entered the prediction.
-        measured: names of those figures that were measured, here or on a device of the same kind.
-    """
-
-    name: str
-    title: str
-    origin: str
-    memory_bytes: int
-    usable_vram_bytes: int
-    figures: dict[str, Figure]
-    measured: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if strange := sorted(set(self.measured) - set(self.figures)):
-            raise PlanError(f"{self.name}: {', '.join(strange)} cannot be measured figures: there are none")
-        if not 0 < self.usable_vram_bytes <= self.memory_bytes <= MAX_BYTES:
-            raise PlanError(
-                f"{self.name}: usable VRAM is {self.usable_vram_bytes} of {self.memory_bytes} bytes; it must be "
-                "positive and at most all"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostSummary:
-    """The host memory that was planned with, and how it was chosen.
-
-    Attributes:
-        memory_bytes: all of it.
-        origin: how it was chosen, one sentence.
-        available_bytes: what the server can commit before it has loaded weights.
-        pins: whether it may pin memory.
-        page_cache_bytes: what the page cache keeps of mapped weights, where it was given.
-        warnings: what the user should know about this memory.
-    """
-
-    memory_bytes: int
-    origin: str
-    available_bytes: int = 0
-    pins: bool = True
-    page_cache_bytes: int | None = None
-    warnings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("memory_bytes", "available_bytes", "page_cache_bytes"):
-            _check_bytes(f"host {name}", getattr(self, name) or 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapSummary:
-    """The VRAM cap: what was asked for (None when nothing was), what was planned with, and why."""
-
-    asked_bytes: int | None
-    effective_bytes: int
-    reason: str
-
-    def __post_init__(self) -> None:
-        _check_bytes("cap", self.effective_bytes)
-        _check_bytes("cap that was asked for", self.asked_bytes or 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassPrediction:
-    """Passes of one pass group of a use: how many, the first, the steady one, all together."""
-
-    count: int
-    first_s: float
-    steady_s: float
-    total_s: float
-
-    def __post_init__(self) -> None:
-        _check_times("passes", first_s=self.first_s, steady_s=self.steady_s, total_s=self.total_s)
-        if self.count < 1:
-            raise PlanError(f"{self.count} passes are none")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsePrediction:
-    """One use on the time line of a later request.
-
-    ``fill_s`` is what its first layer waited for, ``compute_s`` its compute, ``bound_s`` the proven least that it takes
-    under the plan, whatever the schedule.
-    """
-
-    component: str
-    start_s: float
-    end_s: float
-    fill_s: float
-    compute_s: float
-    bound_s: float
-    passes: tuple[PassPrediction, ...]
-
-    def __post_init__(self) -> None:
-        times = {name: getattr(self, name) for name in ("start_s", "end_s", "fill_s", "compute_s", "bound_s")}
-        _check_times(self.component, **times)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhasePrediction:
-    """The most device bytes in one phase of the pipeline's life.
-
-    Attributes:
-        phase: ``load``, ``first request: transformer``, ``later request: idle`` and so on.
-        live_bytes: what tensors occupy.
-        charged_bytes: what counts against the cap (allocator, context, workspaces and what is kept free included).
-        streamed_bytes: the part of ``live_bytes`` that is streamed layers, their residents and moved components.
-        standing_bytes: the part that is weights which never leave the device.
-        activation_bytes: the part that is activations and decoded frames.
-        kept_free_bytes: the part of ``charged_bytes`` that nothing is expected to occupy: the reserve, or the margin of
-            the peak's quantile; 0 in documents that do not tell it apart.
-    """
-
-    phase: str
-    live_bytes: int
-    charged_bytes: int
-    streamed_bytes: int
-    standing_bytes: int
-    activation_bytes: int
-    kept_free_bytes: int = 0
-
-    def __post_init__(self) -> None:
-        parts = ("live_bytes", "streamed_bytes", "standing_bytes", "activation_bytes", "kept_free_bytes")
-        for name in ("charged_bytes", *parts):
-            _check_bytes(f"{self.phase}: {name}", getattr(self, name))
-
-    @property
-    def expected_bytes(self) -> int:
-        """What the process is expected to take of the card."""
-        return self.charged_bytes - self.kept_free_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostPrediction:
-    """Where the layers of one streamed stack wait on the host.
-
-    Attributes:
-        component, stack: names.
-        layers: of the stack.
-        pinned, pageable, mapped: layers that wait there; permanent residents wait nowhere.
-        pinned_bytes, pageable_bytes, mapped_bytes: of these; ``mapped_bytes`` is what is read from the file.
-        spendable_bytes: what could be pinned when the stack was hosted.
-    """
-
-    component: str
-    stack: str
-    layers: int
-    pinned: int
-    pageable: int
-    mapped: int
-    pinned_bytes: int
-    pageable_bytes: int
-    mapped_bytes: int
-    spendable_bytes: int
-
-    def __post_init__(self) -> None:
-        if not (min(self.pinned, self.pageable, self.mapped) >= 0 and self.hosted <= self.layers):
-            raise PlanError(f"{self.component}.{self.stack} has more layers on the host than it has layers")
-        for name in ("pinned_bytes", "pageable_bytes", "mapped_bytes", "spendable_bytes"):
-            _check_bytes(f"{self.component}.{self.stack}: {name}", getattr(self, name))
-
-    @property
-    def hosted(self) -> int:
-        """Layers that have a host copy or a mapping."""
-        return self.pinned + self.pageable + self.mapped
-
-
-def is_estimate(source: str) -> bool:
-    """Whether ``source``, the provenance of a prediction, says that nothing of it was measured."""
-    return source.startswith("estimated")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """What is predicted for the plan.
-
-    Attributes:
-        source: provenance of all figures here (``estimated`` from datasheet rates, ``measured``, ``calibrated``).
-        latency_s: a later request; ``first_latency_s`` is the first one after load.
-        compute_s: compute of a request, which no placement can save.
-        uses: a later request, use by use.
-        phases: device bytes, phase by phase.
-        host_bytes: host memory per component that cannot be dropped.
-        hosting: where these wait, stack by stack; none for components that do not stream.
-        disk_read_bytes: what a later request reads from disk.
-        latency_sd_s: standard deviation of ``latency_s``, repeated runs included; None where it is not known.
-        latency_low_s, latency_high_s: seconds between which nine cases in ten lie.
-        latency_cause: what most of this spread comes from, and how well that is known.
-        peak_sd_bytes: standard deviation of the expected bytes of ``peak``; None where it is not known.
-        peak_cause: as ``latency_cause``.
-        peak_quantile: share of the cases in which no phase takes more than it is charged; None where only a reserve was
-            kept free.
-    """
-
-    source: str
-    latency_s: float
-    first_latency_s: float
-    compute_s: float
-    uses: tuple[UsePrediction, ...]
-    phases: tuple[PhasePrediction, ...]
-    host_bytes: dict[str, int]
-    hosting: tuple[HostPrediction, ...] = ()
-    disk_read_bytes: int = 0
-    latency_sd_s: float | None = None
-    latency_low_s: float | None = None
-    latency_high_s: float | None = None
-    latency_cause: str = ""
-    peak_sd_bytes: int | None = None
-    peak_cause: str = ""
-    peak_quantile: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_bytes("disk reads", self.disk_read_bytes)
-        _check_bytes("the peak's standard deviation", self.peak_sd_bytes or 0)
-        for name in ("latency_sd_s", "latency_low_s", "latency_high_s"):
-            _check_times("a later request", **{name: getattr(self, name) or 0.0})
-        if not (self.latency_low_s or 0.0) <= self.latency_s <= (self.latency_high_s or self.latency_s):
-            raise PlanError(
-                f"latency_s is {self.latency_s}, not between {self.latency_low_s} and {self.latency_high_s}, between "
-                "which it is said to lie"
-            )
-        if self.peak_quantile is not None and not 0 < self.peak_quantile < 1:
-            raise PlanError(f"peak_quantile is {self.peak_quantile}: a share between 0 and 1")
-        if not self.phases:
-            raise PlanError("a prediction needs at least one phase")
-        for name in ("latency_s", "first_latency_s", "compute_s"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise PlanError(f"{name} is {getattr(self, name)}: a time is finite and not negative")
-        for component, size_bytes in self.host_bytes.items():
-            _check_bytes(f"host copy of {component}", size_bytes)
-
-    @property
-    def peak(self) -> PhasePrediction:
-        """The phase that is charged most."""
-        return max(self.phases, key=lambda phase: phase.charged_bytes)
-
-    @property
-    def total_host_bytes(self) -> int:
-        """Host copies of all components together."""
-        return sum(self.host_bytes.values())
-
-    def peak_of(self, component: str) -> PhasePrediction:
-        """The phase that is charged most among those in which ``component`` is in use; load if it never is."""
-        own = [phase for phase in self.phases if phase.phase.endswith(f": {component}")]
-        return max(own or [self.phases[0]], key=lambda phase: phase.charged_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,8 +48,8 @@ class Comparison:
     difference_sd_s: float | None = None
 
     def __post_init__(self) -> None:
-        _check_times(self.name, latency_s=self.latency_s, difference_sd_s=self.difference_sd_s or 0.0)
-        _check_bytes(self.name, self.charged_bytes)
+        check_times(self.name, latency_s=self.latency_s, difference_sd_s=self.difference_sd_s or 0.0)
+        check_bytes(self.name, self.charged_bytes)
         if not math.isfinite(self.difference_s or 0.0):
             raise PlanError(f"{self.name}: difference_s is {self.difference_s}; a difference of times is finite")
 
@@ -343,7 +67,7 @@ class WhatIf:
     difference_sd_s: float | None = None
 
     def __post_init__(self) -> None:
-        _check_times(self.change, now_s=self.now_s, then_s=self.then_s, difference_sd_s=self.difference_sd_s or 0.0)
+        check_times(self.change, now_s=self.now_s, then_s=self.then_s, difference_sd_s=self.difference_sd_s or 0.0)
 
     @property
     def gain_ratio(self) -> float:
@@ -364,7 +88,7 @@ class TuningGain:
     difference_sd_s: float | None = None
 
     def __post_init__(self) -> None:
-        _check_times(
+        check_times(
             self.setting,
             streamed_s=self.streamed_s,
             best_s=self.best_s,
@@ -409,7 +133,7 @@ class Advice:
         for time_s in (self.now_s, self.then_s):
             if time_s is None or not (math.isfinite(time_s) and time_s >= 0):
                 raise PlanError(f"{self.switch}: {time_s} s is no time, which is finite and not negative")
-        _check_bytes(self.switch, self.charged_bytes or 0)
+        check_bytes(self.switch, self.charged_bytes or 0)
 
     @property
     def gain_ratio(self) -> float | None:

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from runtime.host_store import HostUse
 from runtime.measurement import CopyMeasurement, PhaseMeasurement, RequestMeasurement, UseMeasurement
-from runtime.plan_document import Prediction
+from runtime.prediction import Prediction
 
 FORMAT = "layerstream-report"
 VERSION = 1

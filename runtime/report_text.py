@@ -7,7 +7,7 @@ from statistics import median
 
 from runtime.host_store import HostUse
 from runtime.measurement import Binding, PhaseMeasurement, RequestMeasurement, UseMeasurement
-from runtime.plan_document import PhasePrediction
+from runtime.prediction import PhasePrediction
 from runtime.report_data import ReportData
 from runtime.units import GIB, format_gib, format_seconds
 

@@ -30,7 +30,8 @@ from runtime.hosting import HostMemory
 from runtime.model_spec import ModelSpec, RequestSpec
 from runtime.module_binding import BoundComponent, bind_component
 from runtime.plan import Plan
-from runtime.plan_document import PlanDocument, Prediction, check_one_card
+from runtime.plan_document import PlanDocument, check_one_card
+from runtime.prediction import Prediction
 from runtime.program import Action, Program
 from runtime.request_tracker import RequestTracker
 from runtime.residency import Mode

@@ -12,7 +12,7 @@ from runtime.documents import DocumentKind
 from runtime.errors import InputError
 from runtime.host_store import HostUse
 from runtime.measurement import PhaseMeasurement, RequestMeasurement
-from runtime.plan_document import Prediction
+from runtime.prediction import Prediction
 from runtime.report_data import FORMAT, VERSION, ReportData
 from runtime.report_text import render_text
 

@@ -9,7 +9,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from run_data_builders import PLACEMENTS, build_document, build_run_data
 
 from reports.run_data import CurvePoint, MemoryPhase, Owner
-from runtime.plan_document import CapSummary, Comparison
+from runtime.plan_document import Comparison
+from runtime.target_summary import CapSummary
 
 LAYOUTS = json.loads((Path(__file__).parent / "data" / "figure_layouts.json").read_text())
 """The catalog's models at 12, 16, 24 and 32 GiB, as planned once: marks, nine corners of the curve, phases."""

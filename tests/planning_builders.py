@@ -9,7 +9,7 @@ from autotune.space import SearchSpace
 from autotune.workflows.host import HostWish
 from autotune.workflows.planning import PlanningSettings
 from autotune.workflows.target import resolve_target
-from runtime.plan_document import CapSummary, HostSummary
+from runtime.target_summary import CapSummary, HostSummary
 
 SETTINGS = PlanningSettings(space=SearchSpace(max_prefetch=2), reserve_bytes=0, peak_quantile=0.5)
 AMPLE_BYTES = 2**50

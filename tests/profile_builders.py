@@ -13,7 +13,7 @@ from autotune.measurements.records import InterferenceRecord, LinkRecord, PieceR
 from autotune.measurements.timing import Effort, summarize_samples
 from autotune.work import Work
 from runtime.documents import encode_document
-from runtime.plan_document import Figure
+from runtime.target_summary import Figure
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 GIB = 2**30

@@ -8,7 +8,6 @@ beats the configuration file. Source: server arguments and the command line entr
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -16,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from autotune.export.config_file import read_config_file
+from autotune.export.file_values import MOST_SHOWN, write_as_words
 from autotune.export.known_options import (
     GENERATE_OPTIONS,
     SERVE_OPTIONS,
@@ -25,15 +25,11 @@ from autotune.export.known_options import (
 )
 from autotune.export.option_values import refuse_usage, refuse_value
 from autotune.export.sglang_options import ServerOptions, parse_options
-from autotune.export.sglang_parser import MAP_KNOBS, PLACEMENT_OPTIONS, OptionParser
+from autotune.export.sglang_parser import PLACEMENT_OPTIONS, OptionParser
 from autotune.export.shell_words import ShellCommand, split_command
 from runtime.errors import UnsupportedError
 
 PERFORMANCE_MODES = ("manual", "auto", "speed", "memory")
-# Of one word of the command in a message.
-_MOST_SHOWN = 200
-# In a configuration file; larger ones have too many digits to be written out.
-_LARGEST_INTEGER = 2**63
 
 _QUALITIES = ("exact", "lossless", "high", "extra-high")
 
@@ -210,7 +206,7 @@ def _read_arguments(argv: Sequence[str], known: Mapping[str, KnownOption]) -> _R
 
 
 def _build_parser(options: Iterable[KnownOption]) -> OptionParser:
-    parser = OptionParser(lambda message: refuse_usage(message[:_MOST_SHOWN]), allow_abbrev=True)
+    parser = OptionParser(lambda message: refuse_usage(message[:MOST_SHOWN]), allow_abbrev=True)
     absent = argparse.SUPPRESS
     for option in options:
         match option.follows:
@@ -240,7 +236,7 @@ def _as_texts(option: KnownOption, value: object) -> tuple[str, ...]:
     text = str(value)
     if option.follows is Follows.TRUE_OR_FALSE:
         if text.lower() not in {"true", "false"}:
-            raise refuse_value(f"{option.name} takes true or false, got {text[:_MOST_SHOWN]!r}")
+            raise refuse_value(f"{option.name} takes true or false, got {text[:MOST_SHOWN]!r}")
         return (text.lower(),)
     return (text,)
 
@@ -248,7 +244,7 @@ def _as_texts(option: KnownOption, value: object) -> tuple[str, ...]:
 def _sort_rest(rest: Sequence[str], by_name: Mapping[str, KnownOption], read: _Read) -> None:
     """Put what the parser did not take where it belongs: options with a component's name, and unknown ones."""
     if rest and not rest[0].startswith("-"):
-        raise refuse_usage(f"unrecognized argument {rest[0][:_MOST_SHOWN]!r}")
+        raise refuse_usage(f"unrecognized argument {rest[0][:MOST_SHOWN]!r}")
     position = 0
     while position < len(rest):
         name = rest[position].partition("=")[0]
@@ -261,9 +257,9 @@ def _sort_rest(rest: Sequence[str], by_name: Mapping[str, KnownOption], read: _R
         if hyphenated in by_name:
             raise refuse_usage(f"{name} is spelled {hyphenated} (hyphens)")
         if _names_component(hyphenated):
-            read.unmodelled.append(f"{words[:_MOST_SHOWN]} (read as an option of one component)")
+            read.unmodelled.append(f"{words[:MOST_SHOWN]} (read as an option of one component)")
         else:
-            read.unknown.append(words[:_MOST_SHOWN])
+            read.unknown.append(words[:MOST_SHOWN])
 
 
 def _names_component(name: str) -> bool:
@@ -281,54 +277,11 @@ def _add_file(read: _Read, document: Mapping[str, Any], known: Mapping[str, Know
     for key, value in document.items():
         if key in known:
             if key not in read.values and value is not None:
-                read.values[key] = _as_file_value(known[key], value)
+                read.values[key] = write_as_words(known[key], value, is_read=key in _READ)
         elif key in _FILE_ONLY_FIELDS or key.partition(".")[0] in _FILE_ONLY_FIELDS:
             read.unmodelled.append(f"{key} of the configuration file")
         else:
-            read.unknown.append(f"{key[:_MOST_SHOWN]} of the configuration file")
-
-
-def _as_file_value(option: KnownOption, value: object) -> tuple[str, ...]:
-    """A value of the file in the words of a command line; the server takes it as it stands, without conversion."""
-    problem = f"{option.field} in the configuration file"
-    if option.follows in {Follows.NOTHING, Follows.TRUE_OR_FALSE}:
-        if not isinstance(value, bool):
-            raise refuse_value(f"{problem} must be true or false without quotes: the server takes any text as true")
-        return (("true" if value else "false"),) if option.follows is Follows.TRUE_OR_FALSE else ()
-    if isinstance(value, Mapping):
-        return _as_map(option, problem, value)
-    if isinstance(value, list):
-        if option.follows not in {Follows.TEXTS, Follows.ANY_TEXTS}:
-            raise refuse_value(f"{problem} must be one value, not a list")
-        return tuple(_scalar(problem, entry) for entry in value)
-    text = _scalar(problem, value)
-    if option.follows in {Follows.INTEGER, Follows.NUMBER}:
-        _check_number(option, problem, text)
-    return (text,)
-
-
-def _as_map(option: KnownOption, problem: str, value: Mapping[Any, object]) -> tuple[str, ...]:
-    if option.name == "--component-residency":
-        return tuple(f"{name}={_scalar(problem, entry)}" for name, entry in value.items())
-    if option.name in MAP_KNOBS.values():
-        return (json.dumps({str(name): _scalar(problem, entry) for name, entry in value.items()}),)
-    if option.follows is Follows.TEXT and option.name not in PLACEMENT_OPTIONS and option.field not in _READ:
-        return ("{...}",)  # only shown
-    raise refuse_value(f"{problem} must be one value, not a map")
-
-
-def _scalar(problem: str, value: object) -> str:
-    too_large = isinstance(value, int) and abs(value) > _LARGEST_INTEGER
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)) or too_large:
-        raise refuse_value(f"{problem} must hold text or numbers of ordinary size")
-    return str(value)
-
-
-def _check_number(option: KnownOption, problem: str, text: str) -> None:
-    try:
-        (int if option.follows is Follows.INTEGER else float)(text)
-    except ValueError:
-        raise refuse_value(f"{problem} is {text[:_MOST_SHOWN]!r}: it must be a number") from None
+            read.unknown.append(f"{key[:MOST_SHOWN]} of the configuration file")
 
 
 def _count(values: Mapping[str, tuple[str, ...]], field: str) -> int:
@@ -368,7 +321,7 @@ def _check_supported(values: Mapping[str, tuple[str, ...]]) -> None:
     role = values.get("disagg_role", ("monolithic",))[0]
     if role != "monolithic":
         raise UnsupportedError(
-            f"--disagg-role {role[:_MOST_SHOWN]}: only a server that runs the whole pipeline is predicted"
+            f"--disagg-role {role[:MOST_SHOWN]}: only a server that runs the whole pipeline is predicted"
         )
 
 
@@ -384,7 +337,7 @@ def _choose(values: Mapping[str, tuple[str, ...]], field: str, choices: Sequence
         return None
     chosen = values[field][0]
     if chosen not in choices:
-        raise refuse_usage(f"--{field.replace('_', '-')} {chosen[:_MOST_SHOWN]!r} is none of {', '.join(choices)}")
+        raise refuse_usage(f"--{field.replace('_', '-')} {chosen[:MOST_SHOWN]!r} is none of {', '.join(choices)}")
     return chosen
 
 
@@ -399,7 +352,7 @@ def _read_canvas(values: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
 
 def _list_variables(environment: Mapping[str, str]) -> list[str]:
     return [
-        f"{name}={value[:_MOST_SHOWN]}"
+        f"{name}={value[:MOST_SHOWN]}"
         for name, value in environment.items()
         if name.startswith(_VARIABLE_PREFIX) and name not in _VARIABLES_WITHOUT_EFFECT
     ]

@@ -12,7 +12,7 @@ from autotune.model_facts import ModelFacts
 from autotune.profile import Profile
 from autotune.rates import Rates
 from autotune.uncertainty import ACTIVATIONS_PREFIX, COMPUTE_PREFIX
-from runtime.plan_document import DeviceSummary, Figure
+from runtime.target_summary import DeviceSummary, Figure
 
 CALIBRATED = "calibrated"
 """What the source of a figure begins with that was fitted to observed runs, and ``ModelFacts.source`` of such facts."""

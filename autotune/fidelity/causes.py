@@ -1,4 +1,4 @@
-"""Words for what a prediction's spread comes from. Pure."""
+"""Words for factors, and for what a prediction's spread comes from. Pure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def describe_cause(name: str, uncertainty: Uncertainty) -> str:
         return "what repeated runs differ by"
     source = uncertainty.sources[name]
     known = "calibrated" if source.startswith(CALIBRATED) else "measured" if source == MEASURED else "estimated"
-    return f"{_describe(name)} ({known})"
+    return f"{describe_factor(name)} ({known})"
 
 
-def _describe(name: str) -> str:
+def describe_factor(name: str) -> str:
+    """A factor in words."""
     for prefix, word in ((COMPUTE_PREFIX, "compute"), (ACTIVATIONS_PREFIX, "activations")):
         if name.startswith(prefix):
             return f"{word} of {name.removeprefix(prefix)}"

@@ -28,7 +28,7 @@ from autotune.model_facts import ModelFacts
 from autotune.profile import Profile
 from autotune.rates import Rates
 from autotune.uncertainty import ACTIVATIONS_PREFIX, COMPUTE_PREFIX, Uncertainty
-from runtime.plan_document import DeviceSummary
+from runtime.target_summary import DeviceSummary
 from runtime.units import MIB
 
 REPEAT_RATIO = 0.02
@@ -64,7 +64,7 @@ def derive_uncertainty(facts: ModelFacts, rates: Rates, device: DeviceSummary) -
     ):
         is_measured = figure in device.measured
         add(name, repeated if is_measured else estimated, is_measured=is_measured)
-    add("pass_s", max(_PASS_SHARE * _mean_pass_s(facts, rates), 1e-4))
+    add("pass_s", max(_PASS_SHARE * _main_pass_s(facts, rates), 1e-4))
     add("use_s", _USE_S)
     add("base_bytes", _BASE_BYTES)
     components = list(dict.fromkeys(work.component for work in facts.work if work.groups or work.outside.flops))
@@ -124,7 +124,7 @@ def _correlate(covariance: Matrix, indices: list[int], common: float) -> None:
                 covariance[first, second] = common**2
 
 
-def _mean_pass_s(facts: ModelFacts, rates: Rates) -> float:
+def _main_pass_s(facts: ModelFacts, rates: Rates) -> float:
     """Compute of a pass of the pass group that has most of them."""
     found = [
         (group.passes, use_index, index)

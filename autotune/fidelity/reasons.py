@@ -105,7 +105,7 @@ def _explain_host(case: Case, components: tuple[str, ...]) -> Iterator[str]:
     if any(item.count(HostTier.MAPPED) for item in own):
         yield "weights are read from a drive: its rate, and what the page cache kept, are assumed"
     if any(item.count(HostTier.PAGEABLE) for item in own):
-        yield "copies from pageable memory: public hosts differ from 2.6 to 13 GB/s"
+        yield "copies from pageable memory: one public host gave 2.6 to 6 GB/s"
 
 
 def _explain_peak(case: Case, figure: ComparedFigure) -> Iterator[str]:

@@ -10,7 +10,7 @@ from autotune.fidelity.forecast import Forecasts
 from autotune.fidelity.next_run import NextRun
 from autotune.observed.observation import Observation, Refused
 from autotune.profile import Profile
-from runtime.plan_document import DeviceSummary
+from runtime.target_summary import DeviceSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class CalibrationReport:
         calibration: the fit.
         layer_s: stack -> calibrated seconds of one layer's compute, the mean over its layers.
         held_out: figures of the runs that were not fitted.
-        forecasts: other numbers of resident layers; None for a model that denoises nothing.
+        forecasts: other numbers of resident layers.
         next_runs: for what the runs leave open, the run that would settle it.
         refused: what could not be used, and why.
         notes: what was assumed or is odd, one sentence each.
@@ -51,7 +51,7 @@ class CalibrationReport:
     calibration: Calibration
     layer_s: dict[str, float]
     held_out: tuple[HeldOut, ...]
-    forecasts: Forecasts | None
+    forecasts: Forecasts
     next_runs: tuple[NextRun, ...]
     refused: tuple[Refused, ...]
     notes: tuple[str, ...]

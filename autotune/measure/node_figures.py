@@ -7,7 +7,7 @@ from autotune.measure.pin_cost import CeilingKind, PinCost
 from autotune.telemetry.answers import Answer, Unknown
 from autotune.telemetry.reading import GpuReading
 from runtime.devices.protocol import MemoryUse
-from runtime.plan_document import Figure
+from runtime.target_summary import Figure
 from runtime.units import format_gib
 
 _GPU_FIELDS = {

@@ -7,7 +7,7 @@ import torch
 from autotune.measure.node_readings import find_backend
 from autotune.telemetry.answers import Answer, Unknown
 from runtime.devices.protocol import Device, MemoryKind
-from runtime.plan_document import Figure
+from runtime.target_summary import Figure
 
 _SIDE = 256
 

@@ -12,7 +12,7 @@ from autotune.measurements.records import InterferenceRecord, LinkRecord, Record
 from autotune.measurements.timing import Effort
 from runtime.documents import DocumentKind
 from runtime.errors import ProfileError
-from runtime.plan_document import Figure
+from runtime.target_summary import Figure
 
 FORMAT = "layerstream-node-profile"
 VERSION = 1

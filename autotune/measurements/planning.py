@@ -28,7 +28,7 @@ from autotune.measurements.validity import describe_age, describe_kind
 from autotune.model_facts import ModelFacts
 from autotune.profile import Profile
 from runtime.errors import ProfileError
-from runtime.plan_document import DeviceSummary
+from runtime.target_summary import DeviceSummary
 
 USABLE_FIGURE = "vram_usable_bytes"
 CONTEXT_FIGURE = "context_bytes"

@@ -19,7 +19,7 @@ from autotune.rates import DEFAULT_DISK_BYTES_PER_S, DEFAULT_DISK_SOURCE, Rates,
 from autotune.workload import list_options
 from runtime.errors import ProfileError
 from runtime.interference import MOST_SLOWDOWN_RATIO, Interference
-from runtime.plan_document import Figure
+from runtime.target_summary import Figure
 from runtime.units import format_percent
 
 RATE, OPERATIONS, BYTES, SHARE = "bytes/s", "operations/s", "bytes", "share"

@@ -45,7 +45,6 @@ def observe_dump(
     components: Sequence[str],
     settings: tuple[str, ...] = (),
     base: Base = Base.STREAMED,
-    peak_kind: PeakKind = PeakKind.ALLOCATED,
 ) -> Observation:
     """One dumped request as an observation.
 
@@ -56,10 +55,9 @@ def observe_dump(
         components: of the model, by the server's names (``CatalogEntry.configs`` has them).
         settings: ``component.knob=value`` of the run; a dump does not say these either.
         base: where everything else was.
-        peak_kind: ``ALLOCATED`` or ``RESERVED``, of which a dump has both.
 
     Raises:
-        InputError: nothing in the dump is a latency or a peak of the wanted kind.
+        InputError: nothing in the dump is a latency or a peak.
     """
     step_s, assumed = compute_step_s(dump)
     return Observation(
@@ -69,7 +67,7 @@ def observe_dump(
         settings=settings,
         base=base,
         latencies=_list_latencies(components, dump.stages, step_s, dump.total_s),
-        peak=_find_peak(dump.request_peak, peak_kind),
+        peak=_find_peak(dump.request_peak),
         assumed=assumed,
         caveats=_list_caveats(components, settings, base, is_first=dump.tag == GENERATED),
     )
@@ -164,11 +162,15 @@ def compute_step_s(dump: PerfDump) -> tuple[float | None, tuple[str, ...]]:
     return statistics.median(dump.steps_s), ()
 
 
-def _find_peak(point: MemoryCheckpoint | None, kind: PeakKind) -> ObservedPeak | None:
+def _find_peak(point: MemoryCheckpoint | None) -> ObservedPeak | None:
+    """What tensors occupied, which no allocator's habits are in; what was reserved where that alone was noted."""
     if point is None:
         return None
-    size = point.peak_allocated_bytes if kind is PeakKind.ALLOCATED else point.peak_reserved_bytes
-    return None if size is None else ObservedPeak(size_bytes=size, kind=kind)
+    if point.peak_allocated_bytes is not None:
+        return ObservedPeak(size_bytes=point.peak_allocated_bytes, kind=PeakKind.ALLOCATED)
+    if point.peak_reserved_bytes is not None:
+        return ObservedPeak(size_bytes=point.peak_reserved_bytes, kind=PeakKind.RESERVED)
+    return None
 
 
 def _moves_nothing(settings: Sequence[str], components: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from autotune.fidelity.calibrated_profile import ACTIVATIONS_RATIO, CALIBRATED, COMPUTE_RATIO
 from autotune.measurements.coverage import find_coverage
 from autotune.model_facts import ModelFacts
-from runtime.plan_document import DeviceSummary
+from runtime.target_summary import DeviceSummary
 
 ESTIMATED = "estimated: work read from the model's classes, rates from datasheets and public measurements"
 

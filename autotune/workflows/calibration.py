@@ -11,7 +11,7 @@ from autotune.fidelity.case import Case, Ground
 from autotune.fidelity.figures import list_peaks, list_times, predict_peaks_bytes, predict_times_s
 from autotune.fidelity.forecast import forecast_residents
 from autotune.fidelity.next_run import suggest_runs
-from autotune.fidelity.passes import find_denoisers, forwards_per_step, with_forwards
+from autotune.fidelity.passes import forwards_per_step, with_forwards
 from autotune.fidelity.prior import derive_uncertainty, find_own_uncertainty
 from autotune.fidelity.report import CalibrationReport, HeldOut
 from autotune.fidelity.unstated_request import doubt_request
@@ -23,7 +23,7 @@ from autotune.workflows.observed_runs import LoadFacts, build_cases
 from autotune.workload import Workload
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InputError
-from runtime.plan_document import DeviceSummary
+from runtime.target_summary import DeviceSummary
 
 Notify = Callable[[str], None]
 
@@ -88,7 +88,7 @@ def calibrate_runs(
         calibration=calibration,
         layer_s=_list_layer_times(calibrated.facts),
         held_out=tuple(_hold_out(held_out, calibration)),
-        forecasts=forecast_residents(first, calibration) if _denoises(first.ground.facts) else None,
+        forecasts=forecast_residents(first, calibration),
         next_runs=suggest_runs(fitted, calibration),
         refused=refused,
         notes=(*runs.notes, *_list_notes(fitted, held_out)),
@@ -135,16 +135,7 @@ def _ground_of(case: Case, workload: Workload | None, load_facts: LoadFacts) -> 
     if setup.tp_size > 1:
         raise InputError("the profile of ranks is of the runs' own request: leave out --width, --height and the like")
     facts = load_facts(setup.model, workload, setup.variant or None)
-    if _denoises(facts):
-        facts = with_forwards(facts, forwards_per_step(case.ground.facts))
-    return replace(case.ground, facts=facts)
-
-
-def _denoises(facts: ModelFacts) -> bool:
-    try:
-        return bool(find_denoisers(facts))
-    except InputError:
-        return False
+    return replace(case.ground, facts=with_forwards(facts, forwards_per_step(case.ground.facts)))
 
 
 def _hold_out(cases: Sequence[Case], calibration: Calibration) -> list[HeldOut]:

@@ -27,14 +27,9 @@ from autotune.workflows.variant_choice import variant_findings
 from runtime.engines.host_rules import ComponentHosting
 from runtime.hosting import HostTier, PinBudget, StackHosting
 from runtime.model_spec import ComponentSpec, StackSpec
-from runtime.plan_document import (
-    DeviceSummary,
-    HostPrediction,
-    PassPrediction,
-    PlanDocument,
-    Prediction,
-    UsePrediction,
-)
+from runtime.plan_document import PlanDocument
+from runtime.prediction import HostPrediction, PassPrediction, Prediction, UsePrediction
+from runtime.target_summary import DeviceSummary
 from runtime.units import format_gib, format_percent
 
 PROGRAM = "layerstream-autotune"

@@ -8,7 +8,7 @@ from autotune.host_memory import read_host_memory
 from autotune.tensor_parallel.sharing import share_host
 from runtime.errors import InputError
 from runtime.hosting import HostMemory
-from runtime.plan_document import HostSummary
+from runtime.target_summary import HostSummary
 from runtime.units import GIB, format_gib
 
 DEFAULT_HOST_BYTES = 192 * GIB

@@ -23,8 +23,8 @@ from autotune.workload import Workload
 from runtime.engines.registry import DEFAULT_ENGINE
 from runtime.errors import InputError, UnsupportedError
 from runtime.plan import Plan
-from runtime.plan_document import DeviceSummary
 from runtime.residency import Mode
+from runtime.target_summary import DeviceSummary
 
 LoadFacts = Callable[[str, Workload, str | None], ModelFacts]
 """Model, workload and variant (None for as released) -> facts, as ``autotune.capture_cache.load_model_facts``."""

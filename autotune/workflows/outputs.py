@@ -26,7 +26,8 @@ from runtime.documents import encode_document, replace_file
 from runtime.errors import InputError
 from runtime.measurement_document import FILE_NAME as MEASUREMENT_NAME
 from runtime.measurement_document import MeasurementDocument
-from runtime.plan_document import PlanDocument, Prediction, is_estimate
+from runtime.plan_document import PlanDocument
+from runtime.prediction import Prediction, is_estimate
 from runtime.units import format_gib
 
 

@@ -17,8 +17,8 @@ from reports.plan_table import PlanRow
 from runtime.errors import InputError
 from runtime.hosting import HostTier
 from runtime.plan import Plan
-from runtime.plan_document import CapSummary
 from runtime.residency import Mode
+from runtime.target_summary import CapSummary
 from runtime.units import format_gib, format_percent, parse_bytes
 
 SAFEST_RULE = (

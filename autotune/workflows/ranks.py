@@ -11,7 +11,7 @@ from autotune.tensor_parallel.shard import shard_facts
 from autotune.tensor_parallel.sharing import EXCHANGE_SOURCE, Sharing, share_rates
 from autotune.workflows.target import Target, set_figure
 from runtime.errors import InputError
-from runtime.plan_document import DeviceSummary, Figure
+from runtime.target_summary import DeviceSummary, Figure
 from runtime.units import format_gib
 
 

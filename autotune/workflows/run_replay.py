@@ -22,7 +22,8 @@ from autotune.workflows.host import view_host
 from reports.run_data import LayerStall, MemoryPhase, Owner, PassWindow
 from runtime.engines.registry import find_engine
 from runtime.errors import InputError
-from runtime.plan_document import PhasePrediction, PlanDocument
+from runtime.plan_document import PlanDocument
+from runtime.prediction import PhasePrediction
 from runtime.timeline import Repeats, Stall, Timeline
 
 ALL_COMPONENTS = "all components"

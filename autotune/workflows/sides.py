@@ -20,7 +20,9 @@ from runtime.files import as_text
 from runtime.measurement_document import FORMAT as MEASUREMENT_FORMAT
 from runtime.measurement_document import MeasurementDocument, load_measurement
 from runtime.plan_document import FORMAT as PLAN_FORMAT
-from runtime.plan_document import DeviceSummary, PlanDocument, Prediction, load_plan
+from runtime.plan_document import PlanDocument, load_plan
+from runtime.prediction import Prediction
+from runtime.target_summary import DeviceSummary
 
 
 def read_side(path: Path, name: str) -> tuple[Side, tuple[Gap, ...]]:

@@ -15,7 +15,7 @@ from autotune.workflows.target import Target
 from autotune.workflows.variant_choice import variant_findings
 from reports.differences import describe_difference
 from runtime.plan import Plan
-from runtime.plan_document import Prediction
+from runtime.prediction import Prediction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from autotune.uncertainty import Uncertainty
 from autotune.workflows.host import HostWish, choose_host, view_host
 from runtime.errors import InputError
 from runtime.hosting import HostMemory
-from runtime.plan_document import CapSummary, DeviceSummary, Figure, HostSummary
+from runtime.target_summary import CapSummary, DeviceSummary, Figure, HostSummary
 from runtime.units import format_gib
 
 DEFAULT_DEVICE = "rtx-4090"

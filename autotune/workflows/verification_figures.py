@@ -11,7 +11,8 @@ from autotune.observed.run_observation import compute_step_s
 from autotune.observed.server_log import LoggedRequest, ServerLog
 from autotune.observed.stage_components import is_denoising, list_denoisers
 from autotune.observed.verdict import Aspect, Check, Outcome
-from runtime.plan_document import PassPrediction, PlanDocument, Prediction
+from runtime.plan_document import PlanDocument
+from runtime.prediction import PassPrediction, Prediction
 from runtime.units import format_gib, format_percent, format_seconds
 
 TIME_TOLERANCE_RATIO = 0.30

@@ -11,7 +11,8 @@ from autotune.observed.verdict import Aspect, Check, Outcome
 from runtime.errors import InputError
 from runtime.model_spec import ComponentSpec
 from runtime.plan import Placement
-from runtime.plan_document import HostPrediction, PlanDocument
+from runtime.plan_document import PlanDocument
+from runtime.prediction import HostPrediction
 from runtime.residency import Lifetime, Mode
 from runtime.units import GIB, format_gib
 

@@ -13,7 +13,8 @@ from autotune.workflows.host import change_host
 from autotune.workflows.planning import build_evaluator
 from autotune.workload import Recipe
 from runtime.errors import InputError, PlanError
-from runtime.plan_document import Advice, HostSummary
+from runtime.plan_document import Advice
+from runtime.target_summary import HostSummary
 
 CAP = 20_000
 MORE_HOST, HALF_LINK = "16 GiB more host memory", "half the link rate (PCIe x8 where x16 is now)"

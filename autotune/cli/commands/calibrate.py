@@ -141,9 +141,8 @@ def _show(report: CalibrationReport, path: Path) -> None:
     print_table(residual_table(report.calibration))
     if report.held_out:
         print_table(held_out_table(report.held_out))
-    if report.forecasts is not None:
-        print_table(forecast_table(report.forecasts))
-        print_lines([describe_floor(report.forecasts)])
+    print_table(forecast_table(report.forecasts))
+    print_lines([describe_floor(report.forecasts)])
     print_lines(report.notes, bullet="note: ")
     if report.refused:
         print_table(refused_table(report.refused))

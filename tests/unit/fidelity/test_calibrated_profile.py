@@ -9,7 +9,7 @@ from autotune.fidelity.calibrated_profile import build_calibrated_profile, descr
 from autotune.fidelity.calibration import calibrate
 from autotune.fidelity.case import Case, Ground
 from autotune.profile import Profile, encode_profile, load_profile
-from runtime.plan_document import DeviceSummary, Figure
+from runtime.target_summary import DeviceSummary, Figure
 
 GROUND = build_ground()
 HIDDEN = {"copy": 0.2, "compute.transformer": -0.3, "base_bytes": 2e9, "activations.vae": 0.1}

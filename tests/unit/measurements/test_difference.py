@@ -20,7 +20,7 @@ from profile_builders import (
 from autotune.measurements.difference import compare_model_profiles, compare_node_profiles
 from autotune.measurements.model_profile import MeasuredPiece
 from runtime.errors import ProfileError
-from runtime.plan_document import Figure
+from runtime.target_summary import Figure
 
 
 def piece(name, **changes):

@@ -88,9 +88,10 @@ def test_steps_in_which_the_host_ran_ahead_are_replaced_by_shares_of_their_stage
     assert "ran ahead of the device" in observation.assumed[0]
 
 
-def test_a_peak_of_the_allocator_is_given_where_it_is_asked_for():
-    observation = observe(parse(), peak_kind=PeakKind.RESERVED)
-    assert observation.peak == ObservedPeak(size_bytes=120 * MIB, kind=PeakKind.RESERVED)
+def test_the_peak_is_what_tensors_occupied_else_what_was_reserved():
+    assert observe(parse()).peak == ObservedPeak(size_bytes=100 * MIB, kind=PeakKind.ALLOCATED)
+    alone = {"after_forward": {"peak_allocated_mb": 0.0, "peak_reserved_mb": 120.0}}
+    assert observe(parse(memory_checkpoints=alone)).peak == ObservedPeak(size_bytes=120 * MIB, kind=PeakKind.RESERVED)
 
 
 def test_caveats_name_the_first_request_and_components_that_may_be_moved_whole():

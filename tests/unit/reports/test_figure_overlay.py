@@ -12,7 +12,7 @@ from reports.figures.overlay import MOST_RUNS, OverlayCurve, draw_overlay, overl
 from reports.figures.png import encode_png
 from reports.run_data import CurvePoint
 from runtime.errors import InputError
-from runtime.plan_document import CapSummary
+from runtime.target_summary import CapSummary
 from runtime.units import GIB
 
 

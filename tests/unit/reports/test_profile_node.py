@@ -5,7 +5,7 @@ from dataclasses import replace
 from profile_builders import TOY, build_interference, build_link, build_node_profile, timed
 
 from reports.profile_node import budget_table, describe_unknown, interference_table, link_tables, spread_tables
-from runtime.plan_document import Figure
+from runtime.target_summary import Figure
 
 MIB = 2**20
 
